@@ -1,0 +1,17 @@
+//! Which code owns the heap right now.
+
+#![deny(unsafe_code)]
+
+pub mod tag;
+pub mod scope;
+mod alloc;
+mod control;
+mod report;
+#[allow(unsafe_code)]
+mod sys;
+
+pub use alloc::{TagAlloc, shrink};
+pub use codetag_macros::alloc_tag;
+pub use control::{EnableError, State, StateKind, disable, enable, is_enabled, state};
+pub use report::{AllocInfo, HeapTotals, ShowMem, Snapshot, TagUsage, Untracked, Usage, allocinfo, show_mem};
+pub use tag::CodeTag;
