@@ -1,2 +1,9 @@
 //! The command `codetag`.
-fn main() {}
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    codetag_cli::main()
+}

@@ -1,0 +1,28 @@
+//! The subcommands. A new one is a file here that has an `Args` with a `run`, and a line in the table.
+
+use crate::output::Output;
+use std::io;
+
+/// Declares the modules and the enum that clap reads the subcommands' names from.
+macro_rules! table {
+    ($($name:ident => $module:ident,)+) => {
+        $(mod $module;)+
+
+        #[derive(Debug, clap::Subcommand)]
+        pub(crate) enum Command {
+            $($name($module::Args),)+
+        }
+
+        impl Command {
+            pub(crate) fn run(self, out: &mut Output) -> io::Result<()> {
+                match self {
+                    $(Self::$name(args) => args.run(out),)+
+                }
+            }
+        }
+    };
+}
+
+table! {
+    Size => size,
+}

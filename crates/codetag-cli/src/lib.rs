@@ -1,0 +1,30 @@
+//! The command `codetag` as a library: what the subcommands compute, and the subcommands themselves.
+//!
+//! [`objsize`] reads sizes out of object files and is used by the benches too. `cmd` holds one file per
+//! subcommand.
+
+#![forbid(unsafe_code)]
+
+mod cmd;
+pub mod objsize;
+mod output;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Which code owns the heap, and what it costs to know.
+#[derive(Debug, Parser)]
+#[command(name = "codetag", version, about, max_term_width = 100)]
+#[command(
+    after_help = "Exit status: 0 all was done, 1 some input could not be used, 2 wrong usage."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: cmd::Command,
+}
+
+/// Runs the command with the arguments of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    output::run(|out| cli.command.run(out))
+}
