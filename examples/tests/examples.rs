@@ -168,7 +168,7 @@ fn the_page_charges_the_index_to_the_functions_that_built_it() {
         .collect::<Vec<_>>()
         .join("\n\n");
     assert!(page.contains("allocinfo - version: 2.0"), "{page}");
-    for owner in ["func:walk", "func:count_words", "func:add"] {
+    for owner in ["func:walk", "func:count_words", "func:Index::add"] {
         assert_eq!(page.contains(owner), !tags_off(), "{owner}\n{page}");
     }
 }
