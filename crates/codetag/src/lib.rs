@@ -2,8 +2,11 @@
 
 #![deny(unsafe_code)]
 
-pub mod tag;
-pub mod scope;
+mod tag;
+mod scope;
+#[doc(hidden)]
+#[path = "macro_support.rs"]
+pub mod __private;
 mod alloc;
 mod control;
 mod report;
@@ -14,4 +17,4 @@ pub use alloc::{TagAlloc, shrink};
 pub use codetag_macros::alloc_tag;
 pub use control::{EnableError, State, StateKind, disable, enable, is_enabled, state};
 pub use report::{AllocInfo, HeapTotals, ShowMem, Snapshot, TagUsage, Untracked, Usage, allocinfo, show_mem};
-pub use tag::CodeTag;
+pub use tag::{CodeTag, tags};
