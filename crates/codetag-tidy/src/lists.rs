@@ -1,0 +1,43 @@
+//! The written lists. An entry that no longer holds is a fault too, so they stay as short as the truth.
+
+/// Shipped files with `unsafe`; each opens with a `# Safety model`.
+pub const UNSAFE_SHIPPED: &[&str] = &["crates/codetag/src/alloc/mod.rs"];
+
+/// Files with `unsafe` that nobody links: tests, benches, examples. A path that ends in `/` is a directory.
+/// Second: what they need it for.
+pub const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[];
+
+/// No source file is longer, so that one file stays one idea.
+pub const LINES_MAX: usize = 600;
+
+/// Files that may be longer, with the reason.
+pub const LONG_FILES: &[(&str, &str)] = &[];
+
+/// Which members of this workspace a package may depend on (development dependencies apart). Packages that
+/// are not listed may depend on any.
+pub const ROOMS: &[(&str, &[&str])] = &[
+    ("codetag-macros", &[]),
+    ("codetag", &["codetag-macros"]),
+    ("codetag-export", &["codetag"]),
+    ("codetag-overhead", &[]),
+    ("codetag-lab", &[]),
+    (
+        "codetag-cli",
+        &[
+            "codetag",
+            "codetag-export",
+            "codetag-overhead",
+            "codetag-lab",
+        ],
+    ),
+    ("codetag-loom", &["codetag"]),
+    ("codetag-examples", &["codetag"]),
+    ("codetag-tidy", &[]),
+];
+
+/// Words that say that something is not done. Written in halves, for this file is looked through as well.
+pub const UNFINISHED: &[&str] = &[
+    concat!("FIX", "ME"),
+    concat!("TO", "DO"),
+    concat!("XX", "X"),
+];
