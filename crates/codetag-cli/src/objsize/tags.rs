@@ -9,7 +9,7 @@ use object::{Endian, Endianness, ReadRef, SectionIndex, elf};
 use std::collections::{HashMap, HashSet};
 
 /// Where linkme gathers the code tags.
-pub const TAG_SECTION: &str = "linkme_CODE_TAGS";
+pub const TAG_SECTION: &str = "linkme_CODETAG_TAGS";
 
 /// What the code tags of one object file take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
