@@ -1,6 +1,16 @@
-//! Turning profiling on and off, and the CODETAG environment variable.
+//! Turning profiling on and off, and the `CODETAG` environment variable.
+//!
+//! `CODETAG=STATE[,WORD…]`: STATE is `never`, `0` or `1`; the only word is `exit`. Precedence:
+//! never, environment, feature `enabled-by-default`, default (off).
 
+mod grammar;
+
+use crate::alloc;
+use crate::sys;
 use core::fmt;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use grammar::{Setting, Wish};
 use std::io;
 
 /// Why profiling could not be turned on.
@@ -9,16 +19,16 @@ use std::io;
 pub enum EnableError {
     /// The tags were compiled out of this build.
     TagsOff,
-    /// `CODETAG=never` is in force.
+    /// `CODETAG=never` is in force: no extension memory was reserved.
     Never,
     /// No `TagAlloc` has served an allocation of this program.
     NotInstalled,
-    /// The program's text could not be patched.
+    /// The program's text could not be patched; everything is as before.
     TextNotWritable {
         /// What the system said.
         source: io::Error,
     },
-    /// The system has no membarrier: profiling can be chosen at start only.
+    /// The system has no barrier over all threads: profiling can be chosen at start only.
     NoBarrier,
     /// The self-test saw no tag after the switch; everything was undone.
     NoEffect,
@@ -26,10 +36,29 @@ pub enum EnableError {
 
 impl fmt::Display for EnableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cannot be turned on")
+        f.write_str(match self {
+            Self::TagsOff => "the tags were compiled out of this build",
+            Self::Never => "CODETAG=never is in force",
+            Self::NotInstalled => {
+                "no TagAlloc serves this program; add\n    #[global_allocator]\n    static ALLOC: codetag::TagAlloc = codetag::TagAlloc::system();"
+            }
+            Self::TextNotWritable { .. } => "the program's text could not be patched",
+            Self::NoBarrier => {
+                "the system has no membarrier, so profiling can be chosen at start only (CODETAG=1)"
+            }
+            Self::NoEffect => "the self-test saw no tag after the switch; profiling is off",
+        })
     }
 }
-impl std::error::Error for EnableError {}
+
+impl std::error::Error for EnableError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::TextNotWritable { source } => Some(source),
+            _ => None,
+        }
+    }
+}
 
 /// What the switch says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +66,23 @@ impl std::error::Error for EnableError {}
 pub enum StateKind {
     /// Compiled out.
     TagsOff,
-    /// `CODETAG=never`.
+    /// `CODETAG=never`: cannot be turned on in this process.
     Never,
     /// Compiled in, not enabled.
     Off,
     /// Enabled.
     On,
+}
+
+impl fmt::Display for StateKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TagsOff => "tags off",
+            Self::Never => "never",
+            Self::Off => "off",
+            Self::On => "on",
+        })
+    }
 }
 
 /// The state of profiling. `Display` prints it as the page does.
@@ -51,19 +91,111 @@ pub enum StateKind {
 pub struct State {
     /// The switch.
     pub kind: StateKind,
+    /// How long it has been so, in nanoseconds; 0 before the first allocation.
+    pub since_ns: u64,
+    /// The first part of `CODETAG` that was not understood, at most 48 bytes of it.
+    pub unknown_word: Option<&'static str>,
 }
 
-/// Turns profiling on.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (s, ms) = (self.since_ns / 1_000_000_000, self.since_ns / 1_000_000 % 1_000);
+        write!(f, "{}, since {s}.{ms:03} s", self.kind)
+    }
+}
+
+/// When the state last changed, by [`sys::now_ns`].
+static SINCE_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Runs once, before the first allocation is served. Allocates nothing.
+pub(crate) fn start() {
+    let wish = grammar::parse(env_codetag());
+    let on = match wish.setting {
+        Some(setting) => setting == Setting::On,
+        None => cfg!(feature = "enabled-by-default"),
+    };
+    alloc::start(wish.setting == Some(Setting::Never), on);
+    if wish.page_at_exit {
+        sys::at_exit(page_at_exit);
+    }
+    SINCE_NS.store(sys::now_ns(), Relaxed);
+}
+
+/// The value of `CODETAG`; empty if it is not set.
+#[allow(unsafe_code)] // The one call that borrows from the environment.
+fn env_codetag() -> &'static [u8] {
+    // SAFETY: this is the process's first allocation, so next to nothing has run that could change
+    // the environment meanwhile, and the parser copies what it keeps.
+    unsafe { sys::env_var(c"CODETAG") }.unwrap_or_default()
+}
+
+extern "C" fn page_at_exit() {
+    use io::Write;
+    // Nobody is left to tell if this fails.
+    let _ = write!(io::stderr(), "{}", crate::show_mem());
+}
+
+/// Turns profiling on, while the program runs.
+///
+/// From here on every allocation and free is tracked. What is older stays live as *untracked*.
+/// Takes as long as it takes to clear the vector of every slab. Nothing to do if it is on.
+///
+/// # Errors
+///
+/// See [`EnableError`]. After an error everything is as it was.
+///
+/// # Examples
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOC: codetag::TagAlloc = codetag::TagAlloc::system();
+///
+/// codetag::enable()?;
+/// assert!(codetag::is_enabled());
+/// # Ok::<(), codetag::EnableError>(())
+/// ```
 pub fn enable() -> Result<(), EnableError> {
+    if alloc::kind() == StateKind::TagsOff {
+        return Err(EnableError::TagsOff);
+    }
+    // The program may not have allocated yet.
+    drop(core::hint::black_box(Box::new(0_u64)));
+    if !alloc::is_installed() {
+        return Err(EnableError::NotInstalled);
+    }
+    let was_on = is_enabled();
+    alloc::enable()?;
+    if !was_on {
+        SINCE_NS.store(sys::now_ns(), Relaxed);
+    }
     Ok(())
 }
-/// Turns profiling off.
-pub fn disable() {}
-/// Whether profiling is on.
-pub fn is_enabled() -> bool {
-    false
+
+/// Turns profiling off. What was tracked becomes untracked with the next [`enable`].
+pub fn disable() {
+    if is_enabled() {
+        alloc::disable();
+        SINCE_NS.store(sys::now_ns(), Relaxed);
+    }
 }
+
+/// Whether profiling is on.
+#[must_use]
+pub fn is_enabled() -> bool {
+    alloc::kind() == StateKind::On
+}
+
 /// The state of profiling.
+#[must_use]
 pub fn state() -> State {
-    State { kind: StateKind::Off }
+    let since = SINCE_NS.load(Relaxed);
+    State {
+        kind: alloc::kind(),
+        since_ns: if since == 0 { 0 } else { sys::now_ns().saturating_sub(since) },
+        unknown_word: grammar::unknown_word(),
+    }
+}
+
+impl Wish {
+    const NONE: Self = Self { setting: None, page_at_exit: false };
 }

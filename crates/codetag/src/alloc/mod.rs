@@ -1,16 +1,81 @@
-//! The allocator.
+//! The allocator: slabs over chunks from an inner allocator, a heap per thread, a tag ref per
+//! object.
+//!
+//! Data flows down this list: [`path`] has the four calls; [`large`] what is too large for a slab;
+//! [`thread`] finds the thread's [`heap`]; heaps own slabs ([`slab`], [`class`]) cut from chunks
+//! ([`chunk`]) from the instance's inner allocator ([`inner`]). [`ext`] is what tags add. [`scan`]
+//! is what reports read.
+
+// Raw memory is what this room is about; each file states its safety model.
 #![allow(unsafe_code)]
+
+mod inner;
+mod class;
+mod slab;
+mod chunk;
+mod heap;
+mod thread;
+mod ext;
+mod large;
+mod path;
+pub(crate) mod scan;
+
+pub(crate) use ext::{disable, enable, kind};
+pub(crate) use heap::NO_HEAP;
+
+use crate::control;
+use crate::protocol::SpinLock;
+use crate::tag::{CodeTag, UNTAGGED};
 use core::alloc::{GlobalAlloc, Layout};
+use core::cell::Cell;
+use core::fmt;
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::Relaxed;
 use std::alloc::System;
 
-/// Wraps any allocator.
-#[derive(Debug)]
+/// What the hot word of a thread without a heap points to: a current tag that is nobody's.
+#[repr(transparent)]
+pub(crate) struct UntaggedWord(Cell<&'static CodeTag>);
+
+// SAFETY: nobody ever writes the cell: scopes write the thread's own word.
+unsafe impl Sync for UntaggedWord {}
+
+/// See [`UntaggedWord`].
+pub(crate) static UNTAGGED_WORD: UntaggedWord = UntaggedWord(Cell::new(&UNTAGGED));
+
+const UNDECIDED: u8 = 0;
+const OWNER: u8 = 1;
+const BYSTANDER: u8 = 2;
+
+/// An allocator that knows which code owns each object: slabs over any inner allocator `A`.
+///
+/// Small objects, up to 16 KiB, come from slabs of 64 KiB that are cut from aligned chunks of 2 MiB
+/// taken from `A`; larger ones go straight to `A`. A thread allocates from slabs of its own.
+///
+/// The first instance that serves an allocation owns the heap of the process. Any other passes each
+/// call to its own `A` and is not counted.
+///
+/// An instance must be a `static`, which is what `#[global_allocator]` needs anyway: the heap keeps
+/// the address of the inner allocator for as long as the process runs.
+///
+/// # Examples
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOC: codetag::TagAlloc = codetag::TagAlloc::system();
+///
+/// codetag::enable().expect("profiling can be turned on");
+/// let _held = vec![0_u8; 1000];
+/// assert!(codetag::Snapshot::take().untagged().live_bytes >= 1000);
+/// ```
 pub struct TagAlloc<A = System> {
+    role: AtomicU8,
     inner: A,
 }
 
 impl TagAlloc<System> {
     /// Over the system's allocator.
+    #[must_use]
     pub const fn system() -> Self {
         Self::new(System)
     }
@@ -19,23 +84,114 @@ impl TagAlloc<System> {
 impl<A> TagAlloc<A> {
     /// Over `inner`.
     pub const fn new(inner: A) -> Self {
-        Self { inner }
+        Self { role: AtomicU8::new(UNDECIDED), inner }
     }
 }
 
-// SAFETY: every call is passed on unchanged.
+impl<A: fmt::Debug> fmt::Debug for TagAlloc<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = match self.role.load(Relaxed) {
+            OWNER => "owns the heap",
+            BYSTANDER => "passes calls on",
+            _ => "not used yet",
+        };
+        f.debug_struct("TagAlloc").field("role", &role).field("inner", &self.inner).finish()
+    }
+}
+
+impl<A: GlobalAlloc + 'static> TagAlloc<A> {
+    #[inline(always)]
+    fn owns_heap(&self) -> bool {
+        self.role.load(Relaxed) == OWNER || self.decide()
+    }
+
+    /// The first call of an instance, and every call of one that passes calls on.
+    #[cold]
+    #[inline(never)]
+    fn decide(&self) -> bool {
+        if self.role.load(Relaxed) == UNDECIDED {
+            let owns = inner::claim(core::ptr::from_ref(self).cast(), &self.inner, control::start);
+            self.role.store(if owns { OWNER } else { BYSTANDER }, Relaxed);
+        }
+        self.role.load(Relaxed) == OWNER
+    }
+}
+
+// SAFETY: blocks come from slabs and from `A`, and go back where their layout says they came from
+// (see `path`); a bystander's calls all go to its own `A`.
 unsafe impl<A: GlobalAlloc + 'static> GlobalAlloc for TagAlloc<A> {
+    #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller's.
-        unsafe { self.inner.alloc(layout) }
+        if self.owns_heap() {
+            // SAFETY: as the caller's.
+            unsafe { path::alloc(layout) }
+        } else {
+            // SAFETY: as the caller's.
+            unsafe { self.inner.alloc(layout) }
+        }
     }
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: as the caller's.
-        unsafe { self.inner.dealloc(ptr, layout) }
+
+    #[inline(never)]
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        if self.owns_heap() {
+            // SAFETY: as the caller's.
+            unsafe { path::dealloc(at, layout) };
+        } else {
+            // SAFETY: as the caller's.
+            unsafe { self.inner.dealloc(at, layout) };
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if self.owns_heap() {
+            // SAFETY: as the caller's.
+            unsafe { path::alloc_zeroed(layout) }
+        } else {
+            // SAFETY: as the caller's.
+            unsafe { self.inner.alloc_zeroed(layout) }
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+        if self.owns_heap() {
+            // SAFETY: as the caller's.
+            unsafe { path::realloc(at, layout, new_bytes) }
+        } else {
+            // SAFETY: as the caller's.
+            unsafe { self.inner.realloc(at, layout, new_bytes) }
+        }
     }
 }
 
-/// Hands empty memory back; returns the bytes handed back.
+/// Before the first allocation is served.
+pub(crate) fn start(never: bool, on: bool) {
+    ext::start(never, on);
+}
+
+/// Whether a `TagAlloc` owns the heap.
+pub(crate) fn is_installed() -> bool {
+    inner::is_ready()
+}
+
+/// Gives empty memory back to the inner allocator and to the system; returns the bytes handed back.
+///
+/// Whole empty chunks go to the inner allocator, the pages of empty slabs to the system, where it
+/// takes pages (Linux). The calling thread gives up its caches; another keeps its current slab of
+/// each size class that it used. Threads may allocate meanwhile. Costs a walk over all chunks.
 pub fn shrink() -> usize {
-    0
+    static ONE_AT_A_TIME: SpinLock = SpinLock::new();
+    let _guard = ONE_AT_A_TIME.lock();
+    if let Some(own) = thread::own_heap() {
+        own.shrink_bins();
+    }
+    {
+        let _owner = heap::SHARED_OWNER.lock();
+        heap::SHARED.shrink_bins();
+    }
+    for heap in thread::heaps() {
+        heap.shrink_lists();
+    }
+    chunk::shrink()
 }

@@ -1,1 +1,21 @@
-//! Everything that asks the operating system.
+//! Everything that asks the operating system or names a platform.
+//!
+//! # Safety model
+//!
+//! Each function is a thin contract over one system call. No pointer given out here is kept here.
+//! Two implementations stand behind one set of signatures: `linux` (x86-64) and `portable`, which
+//! uses `std` only where it can and says "no" where it cannot. `--cfg codetag_portable` chooses the
+//! second on any platform, which is how it is tested.
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable)))]
+mod linux;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable)))]
+pub(crate) use linux::*;
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable))))]
+mod portable;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable))))]
+pub(crate) use portable::*;
+
+/// The size of a page that [`release_pages`] works in, in bytes.
+pub(crate) const PAGE_BYTES: usize = 4096;

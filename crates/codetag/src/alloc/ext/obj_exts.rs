@@ -1,0 +1,96 @@
+//! The tag refs of small objects: one per slot, in the slab's vector.
+//!
+//! A ref is the id in the upper and the requested bytes in the lower 16 bits. It is zero for a slot
+//! that is free, or untracked; never for a tracked object, whose size is at least 1.
+//!
+//! # Safety model
+//!
+//! As of `slab`: the ref of a slot is written by whoever holds its object, and by the clearing
+//! pass, which has the slab's generation. Refs are atomics, so readers may come at any time.
+
+use super::super::chunk;
+use super::super::slab::Slab;
+use crate::sys;
+use crate::tag::{CodeTag, NO_ID};
+use core::cell::Cell;
+use core::ptr;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// The id word of the current tag of this thread; 0 while no scope is active.
+#[inline(always)]
+pub(crate) fn current_word() -> u32 {
+    let word = ptr::with_exposed_provenance::<Cell<&'static CodeTag>>(sys::hot_tag_word());
+    // SAFETY: the hot word is the address of this thread's current tag, or of a word that says
+    // untagged; both live as long as the thread.
+    let tag = unsafe { (*word).get() };
+    let id = tag.id_word();
+    if id == NO_ID { tag.assign() } else { id }
+}
+
+/// Stores the ref of a slot that was just taken.
+#[inline(always)]
+pub(crate) fn store(slab: &Slab, at: *mut u8, bytes: usize) {
+    // SAFETY: `at` is a slot of `slab`, and slabs are cut with refs unless the state is never.
+    unsafe { slab.ref_of(at) }.store(current_word() | bytes as u32, Relaxed);
+}
+
+/// Clears the ref of a slot that is about to be freed.
+#[inline(always)]
+pub(crate) fn clear(slab: &Slab, at: *mut u8) {
+    // SAFETY: as in `store`.
+    unsafe { slab.ref_of(at) }.store(0, Relaxed);
+}
+
+/// Charges a slot that keeps its place to the current tag; without a scope the owner stays.
+pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
+    // SAFETY: as in `store`.
+    let r = unsafe { slab.ref_of(at) };
+    let mut word = current_word();
+    if word == 0 {
+        word = r.load(Relaxed) & NO_ID;
+    }
+    r.store(word | bytes as u32, Relaxed);
+}
+
+/// The id word of a slot's owner; 0 also when it has none.
+pub(crate) fn owner(slab: &Slab, at: *mut u8) -> u32 {
+    // SAFETY: as in `store`.
+    unsafe { slab.ref_of(at) }.load(Relaxed) & NO_ID
+}
+
+/// Names another owner, keeping the size.
+pub(crate) fn set_owner(slab: &Slab, at: *mut u8, word: u32) {
+    // SAFETY: as in `store`.
+    let r = unsafe { slab.ref_of(at) };
+    r.store(word | r.load(Relaxed) & !NO_ID, Relaxed);
+}
+
+/// The refs of a slab that is cut.
+fn refs(slab: &Slab) -> impl Iterator<Item = &AtomicU32> {
+    let (first, n) = slab.vector();
+    let base = slab.base();
+    // SAFETY: the vector lies inside the chunk, and whoever calls has the slab's generation.
+    (0..n).map(move |i| unsafe { &*base.with_addr(first.wrapping_add(i * 4)).cast::<AtomicU32>() })
+}
+
+/// Clears a slab's vector. The caller has its generation.
+pub(crate) fn clear_slab(slab: &Slab) {
+    for r in refs(slab) {
+        r.store(0, Relaxed);
+    }
+}
+
+/// Clears every vector there is.
+pub(crate) fn clear_all() {
+    chunk::for_each(|c| {
+        for slab in (1..=chunk::SLABS).map(|i| c.slab(i)) {
+            // Waits for a slab that is being cut, whose cutter may have read the old state.
+            slab.begin_change();
+            if slab.is_cut() {
+                clear_slab(slab);
+            }
+            slab.end_change();
+        }
+    });
+}

@@ -1,0 +1,83 @@
+//! The twin for builds without tags.
+
+use super::super::class::{Class, Geometry};
+use super::super::heap::Bin;
+use super::super::slab::Slab;
+use super::{LargeEntry, UNTRACKED};
+use crate::control::{EnableError, StateKind};
+
+pub(crate) fn geometry(class: Class) -> Geometry {
+    class.geometry(false)
+}
+
+pub(crate) fn clear_unless_off(_slab: &Slab) -> bool {
+    true
+}
+
+pub(crate) fn must_clear() -> bool {
+    false
+}
+
+#[inline(always)]
+pub(crate) fn mark_in(_bin: &Bin, _at: *mut u8, _bytes: usize) {}
+
+#[inline(always)]
+pub(crate) fn mark(_slab: &Slab, _at: *mut u8, _bytes: usize) {}
+
+#[inline(always)]
+pub(crate) fn unmark(_slab: &Slab, _at: *mut u8) {}
+
+#[inline(always)]
+pub(crate) fn remark(_slab: &Slab, _at: *mut u8, _bytes: usize) {}
+
+#[inline(always)]
+pub(crate) fn inherit(_from: *mut u8, _from_large: bool, _to: *mut u8, _to_large: bool) {}
+
+#[inline(always)]
+pub(crate) fn large_insert(_at: *mut u8, _bytes: usize, _was: Option<LargeEntry>) {}
+
+#[inline(always)]
+pub(crate) fn large_remove(_at: *mut u8, _bytes: usize) -> LargeEntry {
+    LargeEntry { word: UNTRACKED }
+}
+
+#[inline(always)]
+pub(crate) fn large_put_back(_at: *mut u8, _bytes: usize, _was: LargeEntry) {}
+
+pub(crate) fn start(_never: bool, _on: bool) {}
+
+pub(crate) fn enable() -> Result<(), EnableError> {
+    Err(EnableError::TagsOff)
+}
+
+pub(crate) fn disable() {}
+
+pub(crate) fn kind() -> StateKind {
+    StateKind::TagsOff
+}
+
+/// Large objects in page_ext: none are kept.
+pub(crate) fn for_each_large(_visit: impl FnMut(usize, u32)) {}
+
+/// No table.
+pub(crate) fn page_ext_usage() -> PageExtUsage {
+    PageExtUsage::default()
+}
+
+/// What page_ext takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PageExtUsage {
+    /// Bytes of the tables.
+    pub table_bytes: u64,
+    /// Objects that found no place.
+    pub lost_objs: u64,
+    /// Their requested bytes.
+    pub lost_bytes: u64,
+    /// Changes whenever an entry does.
+    pub version: u64,
+}
+
+/// Whether refs say anything now.
+pub(crate) fn has_refs() -> bool {
+    false
+}

@@ -1,0 +1,206 @@
+//! Tags compiled in: what each step of the allocator does about them, and the switch.
+
+use super::super::class::{Class, Geometry, SMALL_MAX};
+use super::super::heap::Bin;
+use super::super::path;
+use super::super::slab::Slab;
+pub(crate) use super::page_ext::{PageExtUsage, for_each as for_each_large, usage as page_ext_usage};
+use super::switch::{self, Flags};
+use super::{LargeEntry, UNTRACKED, obj_exts, page_ext};
+use crate::control::{EnableError, StateKind};
+use crate::protocol::{SpinLock, Std, Toggle, ToggleError};
+use crate::tag;
+use core::alloc::Layout;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU32};
+
+static TOGGLE: Toggle<Std> = Toggle::from_word(AtomicU32::new(0));
+/// Serialises changes. Taken before every other lock.
+static CHANGE: SpinLock = SpinLock::new();
+/// Set before the first slab is cut, never changed after: no extension memory.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+const SITES: Flags = Flags { clear: clear_all, works };
+
+fn never() -> bool {
+    NEVER.load(Relaxed)
+}
+
+pub(crate) fn geometry(class: Class) -> Geometry {
+    class.geometry(!never())
+}
+
+/// Clears the vector of a slab that is being cut, unless profiling is off. Returns whether it is clear.
+pub(crate) fn clear_unless_off(slab: &Slab) -> bool {
+    let clear = TOGGLE.must_clear();
+    if clear {
+        obj_exts::clear_slab(slab);
+    }
+    clear
+}
+
+/// Whether a slab that has just become visible must be cleared after all.
+pub(crate) fn must_clear() -> bool {
+    TOGGLE.must_clear()
+}
+
+/// The first thing an allocation does with a slot from the bin.
+#[inline(always)]
+pub(crate) fn mark_in(bin: &Bin, at: *mut u8, bytes: usize) {
+    if switch::alloc_on()
+        && let Some(slab) = bin.slab()
+    {
+        obj_exts::store(slab, at, bytes);
+    }
+}
+
+/// The same for a slot of a known slab.
+#[inline(always)]
+pub(crate) fn mark(slab: &Slab, at: *mut u8, bytes: usize) {
+    if switch::alloc_on() {
+        obj_exts::store(slab, at, bytes);
+    }
+}
+
+/// The first thing a free does.
+#[inline(always)]
+pub(crate) fn unmark(slab: &Slab, at: *mut u8) {
+    if switch::free_on() {
+        obj_exts::clear(slab, at);
+    }
+}
+
+/// A realloc that keeps its slot.
+#[inline(always)]
+pub(crate) fn remark(slab: &Slab, at: *mut u8, bytes: usize) {
+    if switch::free_on() {
+        obj_exts::renew(slab, at, bytes);
+    }
+}
+
+/// A realloc that moved: without a scope the owner stays.
+pub(crate) fn inherit(from: *mut u8, from_large: bool, to: *mut u8, to_large: bool) {
+    if !switch::free_on() || obj_exts::current_word() != 0 {
+        return;
+    }
+    let word = if from_large {
+        page_ext::owner(from)
+    } else {
+        // SAFETY: a live small block's slab is cut.
+        obj_exts::owner(unsafe { Slab::of(from) }, from)
+    };
+    if word == 0 || word == UNTRACKED {
+        return;
+    }
+    if to_large {
+        page_ext::set_owner(to, word);
+    } else {
+        // SAFETY: as above.
+        obj_exts::set_owner(unsafe { Slab::of(to) }, to, word);
+    }
+}
+
+/// A large object came, or came back from a realloc as another one.
+pub(crate) fn large_insert(at: *mut u8, bytes: usize, was: Option<LargeEntry>) {
+    if never() {
+        return;
+    }
+    let tracked = if was.is_some() { switch::free_on() } else { switch::alloc_on() };
+    let word = if tracked {
+        match (obj_exts::current_word(), was) {
+            // Without a scope the owner stays.
+            (0, Some(was)) if was.word != UNTRACKED => was.word,
+            (word, _) => word,
+        }
+    } else {
+        UNTRACKED
+    };
+    page_ext::insert(at, bytes, word);
+}
+
+/// A large object is about to go, or to be reallocated.
+pub(crate) fn large_remove(at: *mut u8, bytes: usize) -> LargeEntry {
+    if never() { LargeEntry { word: UNTRACKED } } else { page_ext::remove(at, bytes) }
+}
+
+/// The realloc of a large object failed.
+pub(crate) fn large_put_back(at: *mut u8, bytes: usize, was: LargeEntry) {
+    if !never() {
+        page_ext::insert(at, bytes, was.word);
+    }
+}
+
+fn clear_all() {
+    obj_exts::clear_all();
+    page_ext::clear_all();
+}
+
+/// The self-test: a block gets a ref of its own size, and loses it.
+fn works() -> bool {
+    const BYTES: usize = 24;
+    let layout = Layout::new::<[u8; BYTES]>();
+    const { assert!(BYTES <= SMALL_MAX) };
+    // SAFETY: the layout is not of zero size, and the block is freed below.
+    let at = unsafe { path::alloc(layout) };
+    if at.is_null() {
+        // Without memory there is nothing to be wrong about.
+        return true;
+    }
+    // SAFETY: a live small block's slab is cut with refs, and stays cut while the block lives.
+    let slab = unsafe { Slab::of(at) };
+    // SAFETY: as above.
+    let r = unsafe { slab.ref_of(at) };
+    let marked = r.load(Relaxed) & !tag::NO_ID == BYTES as u32;
+    unmark(slab, at);
+    let cleared = r.load(Relaxed) == 0;
+    // SAFETY: allocated above with this layout.
+    unsafe { path::dealloc(at, layout) };
+    marked && cleared
+}
+
+/// Before the first allocation is served.
+pub(crate) fn start(never: bool, on: bool) {
+    NEVER.store(never, Relaxed);
+    if on && !never {
+        tag::assign_listed();
+        // The flag form cannot fail.
+        let _ = TOGGLE.start_on(&SITES);
+    }
+}
+
+/// Off to On.
+pub(crate) fn enable() -> Result<(), EnableError> {
+    if never() {
+        return Err(EnableError::Never);
+    }
+    let _change = CHANGE.lock();
+    tag::assign_listed();
+    TOGGLE.enable(&SITES).map_err(|e| match e {
+        ToggleError::Site(never) => match never {},
+        ToggleError::NoBarrier => EnableError::NoBarrier,
+        ToggleError::NoEffect => EnableError::NoEffect,
+    })
+}
+
+/// On to Off.
+pub(crate) fn disable() {
+    let _change = CHANGE.lock();
+    // The flag form cannot fail.
+    let _ = TOGGLE.disable(&SITES);
+}
+
+/// What the switch says.
+pub(crate) fn kind() -> StateKind {
+    if never() {
+        StateKind::Never
+    } else if TOGGLE.is_on() {
+        StateKind::On
+    } else {
+        StateKind::Off
+    }
+}
+
+/// Whether refs say anything now.
+pub(crate) fn has_refs() -> bool {
+    TOGGLE.is_on()
+}

@@ -1,0 +1,510 @@
+//! The heap of a thread: one bin per class, and the slabs that it owns.
+//!
+//! # Safety model
+//!
+//! Heaps are mapped once and never unmapped, so `&'static Heap` is always good. What a bin holds
+//! and its slab's own free list belong to the thread that owns the heap (for [`SHARED`], to the
+//! holder of [`SHARED_OWNER`]); others only read the words. The partial lists, the cache and the
+//! `heap` field of the slabs on them are protected by `lock`. A free slot belongs to the list that
+//! it is on.
+
+use super::chunk;
+use super::class::{CLASSES, Class};
+use super::slab::{List, Slab, Slot};
+use crate::protocol::{Guard, MarkFull, Place, Pushed, SpinLock, Taken, WhollyFree};
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+
+/// Empty slabs that a heap keeps for its next class: with a slab of 64 KiB, 256 KiB.
+const CACHE_SLABS: usize = 4;
+
+/// Bytes of slots that are linked at once when a slab is new: links touch memory.
+const CARVE_BYTES: u32 = 4 << 10;
+
+/// At least so many slots are linked at once, else large slots would take the slow path each time.
+const CARVE_OBJS: u32 = 8;
+
+/// Number of the heap that threads without one share.
+pub(crate) const SHARED_NUMBER: u64 = 1;
+
+/// What a heap has ready for one class.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Bin {
+    /// The next slot; meaningful while `left > 0`.
+    head: AtomicPtr<Slot>,
+    /// Slots in the list.
+    left: AtomicU32,
+    spare: u32,
+    /// The slab that they came from.
+    slab: AtomicPtr<Slab>,
+    /// Slabs of the class with free slots, beside `slab`. Under the heap's lock.
+    partial: AtomicPtr<Slab>,
+}
+
+const _: () = assert!(size_of::<Bin>() == 32);
+
+impl Bin {
+    const EMPTY: Self = Self {
+        head: AtomicPtr::new(ptr::null_mut()),
+        left: AtomicU32::new(0),
+        spare: 0,
+        slab: AtomicPtr::new(ptr::null_mut()),
+        partial: AtomicPtr::new(ptr::null_mut()),
+    };
+
+    /// Takes the next slot; none if the list is empty.
+    #[inline(always)]
+    pub(crate) fn pop(&self) -> Option<*mut u8> {
+        let left = self.left.load(Relaxed);
+        if left == 0 {
+            return None;
+        }
+        let slot = self.head.load(Relaxed);
+        // SAFETY: `left > 0`, so `slot` is a free slot of this bin's slab, and its link was written.
+        let next = unsafe { (*slot).next };
+        self.head.store(next, Relaxed);
+        self.left.store(left - 1, Relaxed);
+        Some(slot.cast())
+    }
+
+    /// The slab that slots are taken from.
+    #[inline(always)]
+    pub(crate) fn slab(&self) -> Option<&'static Slab> {
+        // SAFETY: a bin's slab is cut, so its header is mapped.
+        unsafe { self.slab.load(Relaxed).as_ref() }
+    }
+
+    /// Slots in the list, as of now.
+    pub(crate) fn left(&self) -> u32 {
+        self.left.load(Relaxed)
+    }
+
+    /// Words that differ whenever the bin was used.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        (self.head.load(Relaxed).addr() as u64) ^ u64::from(self.left.load(Relaxed)) << 48
+    }
+
+    fn fill(&self, head: *mut Slot, n: u32) {
+        self.head.store(head, Relaxed);
+        self.left.store(n, Relaxed);
+    }
+}
+
+/// The heap of one thread.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Heap {
+    bins: [Bin; CLASSES],
+    /// Never used twice; 0 while no thread has the heap. Changes under the lock.
+    number: AtomicU64,
+    lock: SpinLock,
+    cached_slabs: AtomicU32,
+    /// Empty slabs. Under the lock.
+    cache: AtomicPtr<Slab>,
+    /// Large objects and bytes that this heap's threads allocated less those they freed; wraps.
+    pub large_objs: AtomicU64,
+    /// See `large_objs`.
+    pub large_bytes: AtomicU64,
+    /// All heaps ever mapped, newest first. Set before the heap is visible.
+    pub next: AtomicPtr<Heap>,
+    /// Heaps that no thread has.
+    pub next_idle: AtomicPtr<Heap>,
+}
+
+/// The heap of a thread that has none: all its bins are empty, and nobody ever writes to it.
+pub(crate) static NO_HEAP: Heap = Heap::new(0);
+
+/// The heap of threads at the two ends of their lives, and of slabs whose owner is gone.
+pub(crate) static SHARED: Heap = Heap::new(SHARED_NUMBER);
+
+/// Held by the thread that acts as the owner of [`SHARED`]. Taken before any heap's lock.
+pub(crate) static SHARED_OWNER: SpinLock = SpinLock::new();
+
+impl Heap {
+    const fn new(number: u64) -> Self {
+        Self {
+            bins: [Bin::EMPTY; CLASSES],
+            number: AtomicU64::new(number),
+            lock: SpinLock::new(),
+            cached_slabs: AtomicU32::new(0),
+            cache: AtomicPtr::new(ptr::null_mut()),
+            large_objs: AtomicU64::new(0),
+            large_bytes: AtomicU64::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+            next_idle: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// The bin of a class.
+    #[inline(always)]
+    pub(crate) fn bin(&self, class: Class) -> &Bin {
+        // SAFETY: a class's index is below CLASSES.
+        unsafe { self.bins.get_unchecked(class.index()) }
+    }
+
+    fn is(&self, other: *const Self) -> bool {
+        ptr::eq(self, other)
+    }
+
+    /// Makes the heap that of the calling thread.
+    pub(crate) fn begin(&self, number: u64) {
+        let _guard = self.lock.lock();
+        self.number.store(number, Relaxed);
+    }
+
+    /// Takes a slot of `class`, getting more as needed; null if there is no memory. The caller
+    /// owns the heap.
+    pub(crate) fn take(&'static self, class: Class) -> *mut u8 {
+        let bin = self.bin(class);
+        loop {
+            if let Some(slot) = bin.pop() {
+                return slot;
+            }
+            if let Some(slab) = bin.slab() {
+                if self.refill(bin, slab) {
+                    continue;
+                }
+                match slab.occupancy().mark_full() {
+                    MarkFull::Done => {}
+                    MarkFull::Pending => continue,
+                    MarkFull::Claimed => self.list(slab),
+                }
+            }
+            let next = self.next_slab(class);
+            bin.slab.store(next.map_or(ptr::null_mut(), |s| ptr::from_ref(s).cast_mut()), Relaxed);
+            if next.is_none() {
+                return ptr::null_mut();
+            }
+        }
+    }
+
+    /// Fills the bin from its slab; false if the slab has nothing to give.
+    fn refill(&self, bin: &Bin, slab: &'static Slab) -> bool {
+        let occupancy = slab.occupancy();
+        let free = slab.free.load(Relaxed);
+        let (carved, used) = (slab.carved.load(Relaxed), occupancy.used());
+        if !free.is_null() {
+            slab.free.store(ptr::null_mut(), Relaxed);
+            bin.fill(free, carved - used);
+            occupancy.take_local(carved - used);
+            return true;
+        }
+        if let Taken::List { head, count } = occupancy.take_remote() {
+            bin.fill(slab.base().wrapping_add(head as usize).cast(), count);
+            return true;
+        }
+        let capacity = slab.capacity.load(Relaxed);
+        if carved == capacity {
+            return false;
+        }
+        let bytes = slab.slot_bytes.load(Relaxed);
+        let n = (CARVE_BYTES / bytes).max(CARVE_OBJS).min(capacity - carved);
+        let first = slab.base().wrapping_add((slab.data_start.load(Relaxed) + carved * bytes) as usize);
+        link_slots(first, bytes as usize, n);
+        slab.carved.store(carved + n, Relaxed);
+        bin.fill(first.cast(), n);
+        occupancy.take_local(n);
+        true
+    }
+
+    /// A slab with free slots for `class`, made current: a partial one of ours, one whose owner is
+    /// gone, an empty one of ours, or a new one.
+    fn next_slab(&'static self, class: Class) -> Option<&'static Slab> {
+        let number = self.number.load(Relaxed);
+        {
+            let _guard = self.lock.lock();
+            let partial = List(&self.bin(class).partial);
+            if let Some(slab) = first_unclaimed(&partial) {
+                partial.remove(slab);
+                slab.occupancy().set_place(Place::Current);
+                return Some(slab);
+            }
+        }
+        // A hint, read without the lock: a slab that comes a moment later is found next time.
+        if !self.is(&raw const SHARED) && !SHARED.bin(class).partial.load(Relaxed).is_null() {
+            let _guard = SHARED.lock.lock();
+            let partial = List(&SHARED.bin(class).partial);
+            if let Some(slab) = first_unclaimed(&partial) {
+                partial.remove(slab);
+                slab.occupancy().set_place(Place::Current);
+                slab.set_owner(self, number);
+                return Some(slab);
+            }
+        }
+        let cached = {
+            let _guard = self.lock.lock();
+            let cached = List(&self.cache).first();
+            if let Some(slab) = cached {
+                List(&self.cache).remove(slab);
+                self.cached_slabs.store(self.cached_slabs.load(Relaxed) - 1, Relaxed);
+            }
+            cached
+        };
+        match cached {
+            Some(slab) => {
+                chunk::recut(slab, class, self, number);
+                Some(slab)
+            }
+            None => chunk::cut(class, self, number),
+        }
+    }
+
+    /// Puts a slab that is on no list on the partial list, unless it turns out to be empty. The
+    /// caller may do so: it owns the slab, or cleared its FULL flag.
+    fn list(&'static self, slab: &'static Slab) {
+        let guard = self.lock.lock();
+        self.list_locked(slab, guard);
+    }
+
+    fn list_locked(&'static self, slab: &'static Slab, guard: Guard<'_>) {
+        List(&self.bin(slab.class()).partial).push(slab);
+        slab.occupancy().set_place(Place::Partial);
+        if slab.occupancy().wholly_free() == WhollyFree::Yes {
+            self.release_locked(slab, guard);
+        }
+    }
+
+    /// Takes a listed slab that is wholly free off its list and gives it back. Under the lock.
+    fn release_locked(&'static self, slab: &'static Slab, guard: Guard<'_>) {
+        List(&self.bin(slab.class()).partial).remove(slab);
+        drop(guard);
+        chunk::give(slab);
+    }
+
+    /// The owner's free brought `used` to zero.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn emptied(&'static self, slab: &'static Slab) {
+        if ptr::eq(self.bin(slab.class()).slab.load(Relaxed), slab) {
+            // Current: it goes on from its own list.
+            return;
+        }
+        let guard = self.lock.lock();
+        if slab.occupancy().place() != Place::Partial {
+            return;
+        }
+        List(&self.bin(slab.class()).partial).remove(slab);
+        let cached = self.cached_slabs.load(Relaxed);
+        if (cached as usize) < CACHE_SLABS {
+            slab.uncut(Place::Cached);
+            List(&self.cache).push(slab);
+            self.cached_slabs.store(cached + 1, Relaxed);
+        } else {
+            drop(guard);
+            chunk::give(slab);
+        }
+    }
+
+    /// The owner freed the first slot of a slab that it had left full.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn was_full(&'static self, slab: &'static Slab) {
+        // A slab has at least two slots, so this free was not its last: `emptied` comes later.
+        if slab.occupancy().clear_full() {
+            self.list(slab);
+        }
+    }
+
+    /// Gives back what the owner's bin and current slab of `class` hold, and the slab if it is
+    /// empty. With `leave` the slab goes to the shared heap otherwise.
+    fn retire_bin(&'static self, class: Class, leave: bool) {
+        let bin = self.bin(class);
+        let Some(slab) = bin.slab() else { return };
+        let left = bin.left();
+        if left > 0 {
+            let head = bin.head.load(Relaxed);
+            append(head, left, slab.free.load(Relaxed));
+            slab.free.store(head, Relaxed);
+            bin.fill(ptr::null_mut(), 0);
+            slab.occupancy().return_local(left);
+        }
+        if let Taken::List { head, count } = slab.occupancy().take_remote() {
+            let head = slab.base().wrapping_add(head as usize).cast();
+            append(head, count, slab.free.load(Relaxed));
+            slab.free.store(head, Relaxed);
+            slab.occupancy().return_local(count);
+        }
+        if slab.occupancy().used() == 0 {
+            bin.slab.store(ptr::null_mut(), Relaxed);
+            chunk::give(slab);
+        } else if leave {
+            bin.slab.store(ptr::null_mut(), Relaxed);
+            adopt_into_shared(slab);
+        }
+    }
+
+    /// The thread that owns the heap ends: everything goes to the shared heap or to the chunks.
+    pub(crate) fn hand_over(&'static self) {
+        {
+            let _guard = self.lock.lock();
+            // From here on a slab that still names this heap is an orphan.
+            self.number.store(0, Relaxed);
+        }
+        for class in (0..CLASSES).map(Class::of_index) {
+            self.retire_bin(class, true);
+            loop {
+                let guard = self.lock.lock();
+                let partial = List(&self.bin(class).partial);
+                let Some(slab) = partial.first() else { break };
+                partial.remove(slab);
+                // A claimer looks for the slab under the lock of the heap that it names.
+                slab.occupancy().set_place(Place::Full);
+                drop(guard);
+                adopt_into_shared(slab);
+            }
+        }
+        self.drop_cache();
+    }
+
+    fn drop_cache(&self) -> u32 {
+        let mut n = 0;
+        loop {
+            let guard = self.lock.lock();
+            let Some(slab) = List(&self.cache).first() else { return n };
+            List(&self.cache).remove(slab);
+            self.cached_slabs.store(self.cached_slabs.load(Relaxed) - 1, Relaxed);
+            drop(guard);
+            chunk::give(slab);
+            n += 1;
+        }
+    }
+
+    /// What the owner can give back of its own bins.
+    pub(crate) fn shrink_bins(&'static self) {
+        for class in (0..CLASSES).map(Class::of_index) {
+            self.retire_bin(class, false);
+        }
+    }
+
+    /// What anyone may give back: cached slabs, and partial ones that are wholly free.
+    pub(crate) fn shrink_lists(&'static self) {
+        self.drop_cache();
+        for class in (0..CLASSES).map(Class::of_index) {
+            self.sweep(class);
+        }
+    }
+
+    fn sweep(&'static self, class: Class) {
+        loop {
+            let guard = self.lock.lock();
+            let mut at = List(&self.bin(class).partial).first();
+            while let Some(slab) = at {
+                if slab.occupancy().wholly_free() == WhollyFree::Yes {
+                    break;
+                }
+                at = List::after(slab);
+            }
+            match at {
+                Some(slab) => self.release_locked(slab, guard),
+                None => return,
+            }
+        }
+    }
+
+    /// Cached slabs, as of now.
+    pub(crate) fn cached_slabs(&self) -> u32 {
+        self.cached_slabs.load(Relaxed)
+    }
+}
+
+/// The first slab of a partial list that no claimer is about to look at. Under the lock.
+fn first_unclaimed(partial: &List<'_>) -> Option<&'static Slab> {
+    let mut at = partial.first();
+    while let Some(slab) = at {
+        if slab.occupancy().wholly_free() != WhollyFree::Claimed {
+            return Some(slab);
+        }
+        at = List::after(slab);
+    }
+    None
+}
+
+/// Lists a slab that is on no list, and whose owner is gone, in the shared heap.
+fn adopt_into_shared(slab: &'static Slab) {
+    let guard = SHARED.lock.lock();
+    slab.set_owner(&SHARED, SHARED_NUMBER);
+    if slab.occupancy().used() == 0 {
+        drop(guard);
+        chunk::give(slab);
+    } else {
+        SHARED.list_locked(slab, guard);
+    }
+}
+
+/// Links `n` slots of `bytes` each, one behind the other.
+fn link_slots(first: *mut u8, bytes: usize, n: u32) {
+    let mut slot = first;
+    for _ in 1..n {
+        let next = slot.wrapping_add(bytes);
+        // SAFETY: the slots were never handed out and lie inside the slab.
+        unsafe { slot.cast::<Slot>().write(Slot { next: next.cast() }) };
+        slot = next;
+    }
+    // SAFETY: as above.
+    unsafe { slot.cast::<Slot>().write(Slot { next: ptr::null_mut() }) };
+}
+
+/// Hangs `tail` behind the last of the `n` slots that start at `head`.
+fn append(head: *mut Slot, n: u32, tail: *mut Slot) {
+    let mut slot = head;
+    for _ in 1..n {
+        // SAFETY: the list has `n` free slots, which the caller owns.
+        slot = unsafe { (*slot).next };
+    }
+    // SAFETY: as above.
+    unsafe { (*slot).next = tail };
+}
+
+/// Frees a slot of a slab that another heap owns.
+///
+/// # Safety
+///
+/// `ptr` is a live slot of `slab`, and the caller gives it up.
+#[inline(never)]
+pub(crate) unsafe fn free_remote(slab: &'static Slab, ptr: *mut u8) {
+    let base = slab.base();
+    let offset = (ptr.addr() - base.addr()) as u32;
+    let pushed = slab.occupancy().push_remote(offset, |next| {
+        let next = next.map_or(ptr::null_mut(), |o| base.wrapping_add(o as usize).cast());
+        // SAFETY: the slot is ours until the push succeeds.
+        unsafe { ptr.cast::<Slot>().write(Slot { next }) };
+    });
+    match pushed {
+        Pushed::Quiet => {}
+        Pushed::Woke => woke(slab),
+        Pushed::Claimed => settle_claim(slab),
+    }
+}
+
+/// Lists a slab that this thread's push found on no list.
+#[cold]
+fn woke(slab: &'static Slab) {
+    let heap = slab.owner_heap();
+    let guard = heap.lock.lock();
+    if heap.number.load(Relaxed) == slab.owner.load(Relaxed) {
+        heap.list_locked(slab, guard);
+    } else {
+        drop(guard);
+        adopt_into_shared(slab);
+    }
+}
+
+/// Looks whether this thread's free was the last one, and releases the slab if so.
+#[cold]
+fn settle_claim(slab: &'static Slab) {
+    loop {
+        let at = slab.heap.load(Acquire);
+        let heap = slab.owner_heap();
+        let guard = heap.lock.lock();
+        if !ptr::eq(at, slab.heap.load(Acquire)) {
+            // It changed hands before the lock was ours.
+            continue;
+        }
+        if slab.occupancy().resolve_claim() {
+            heap.release_locked(slab, guard);
+        }
+        return;
+    }
+}

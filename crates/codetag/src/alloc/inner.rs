@@ -1,0 +1,144 @@
+//! The inner allocator of the instance that owns the heap, with its type erased.
+//!
+//! # Safety model
+//!
+//! `ready` is set once, after the two words, by the instance that won the claim; nobody reads the
+//! words before. The instance is a `static` (the contract of `TagAlloc`), so the words stay true.
+
+use crate::protocol::{Atomics, Std};
+use core::alloc::{GlobalAlloc, Layout};
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
+
+type AllocFn = unsafe fn(*const (), Layout) -> *mut u8;
+
+/// The four calls of an allocator.
+struct Calls {
+    alloc: AllocFn,
+    alloc_zeroed: AllocFn,
+    dealloc: unsafe fn(*const (), *mut u8, Layout),
+    realloc: unsafe fn(*const (), *mut u8, Layout, usize) -> *mut u8,
+}
+
+struct Erased<A>(core::marker::PhantomData<A>);
+
+impl<A: GlobalAlloc> Erased<A> {
+    // SAFETY: in each, `this` is the address of an `A` that lives (see the module).
+    const CALLS: Calls = Calls {
+        alloc: |this, layout| unsafe { (*this.cast::<A>()).alloc(layout) },
+        alloc_zeroed: |this, layout| unsafe { (*this.cast::<A>()).alloc_zeroed(layout) },
+        dealloc: |this, at, layout| unsafe { (*this.cast::<A>()).dealloc(at, layout) },
+        realloc: |this, at, layout, n| unsafe { (*this.cast::<A>()).realloc(at, layout, n) },
+    };
+}
+
+/// The instance that owns the heap.
+static CLAIMED: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+/// Its inner allocator.
+static THIS: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static CALLS: AtomicPtr<Calls> = AtomicPtr::new(ptr::null_mut());
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// Sum of the layouts of the chunks that are out, in bytes.
+static CHUNK_BYTES_OUT: AtomicU64 = AtomicU64::new(0);
+
+/// Makes `inner` the allocator under the heap if none is; runs `first` if so, before anyone is
+/// served. `instance` tells instances apart: inner allocators without size may share an address.
+/// Returns whether `inner` is the one under the heap.
+pub(crate) fn claim<A: GlobalAlloc + 'static>(instance: *const (), inner: &A, first: fn()) -> bool {
+    let instance = instance.cast_mut();
+    match CLAIMED.compare_exchange(ptr::null_mut(), instance, AcqRel, Acquire) {
+        Ok(_) => {
+            THIS.store(ptr::from_ref(inner).cast_mut().cast(), Relaxed);
+            CALLS.store(ptr::from_ref(&Erased::<A>::CALLS).cast_mut(), Release);
+            first();
+            READY.store(true, Release);
+            true
+        }
+        Err(owner) if owner == instance => {
+            let mut turns = 0;
+            while !is_ready() {
+                turns += 1;
+                Std::relax(turns);
+            }
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// Whether an instance owns the heap and may be served.
+pub(crate) fn is_ready() -> bool {
+    READY.load(Acquire)
+}
+
+fn calls() -> Option<(&'static Calls, *const ())> {
+    // SAFETY: null, or a promoted constant.
+    let calls = unsafe { CALLS.load(Acquire).as_ref() }?;
+    Some((calls, THIS.load(Relaxed)))
+}
+
+/// `A::alloc` or `A::alloc_zeroed`; null also when no instance owns the heap.
+///
+/// # Safety
+///
+/// As of [`GlobalAlloc::alloc`].
+pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
+    match calls() {
+        // SAFETY: as the caller's.
+        Some((c, this)) => unsafe { (if zeroed { c.alloc_zeroed } else { c.alloc })(this, layout) },
+        None => ptr::null_mut(),
+    }
+}
+
+/// `A::dealloc`.
+///
+/// # Safety
+///
+/// As of [`GlobalAlloc::dealloc`].
+pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
+    if let Some((c, this)) = calls() {
+        // SAFETY: as the caller's.
+        unsafe { (c.dealloc)(this, at, layout) };
+    }
+}
+
+/// `A::realloc`.
+///
+/// # Safety
+///
+/// As of [`GlobalAlloc::realloc`].
+pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+    match calls() {
+        // SAFETY: as the caller's.
+        Some((c, this)) => unsafe { (c.realloc)(this, at, layout, new_bytes) },
+        None => ptr::null_mut(),
+    }
+}
+
+/// A chunk from `A`; null if it has none.
+pub(crate) fn alloc_chunk(layout: Layout) -> *mut u8 {
+    // SAFETY: a chunk's layout is not of zero size.
+    let at = unsafe { alloc(layout, false) };
+    if !at.is_null() {
+        CHUNK_BYTES_OUT.fetch_add(layout.size() as u64, Relaxed);
+    }
+    at
+}
+
+/// Gives a chunk back to `A`.
+///
+/// # Safety
+///
+/// `at` came from [`alloc_chunk`] with this layout and nobody uses it any more.
+pub(crate) unsafe fn dealloc_chunk(at: *mut u8, layout: Layout) {
+    CHUNK_BYTES_OUT.fetch_sub(layout.size() as u64, Relaxed);
+    // SAFETY: as the caller's.
+    unsafe { dealloc(at, layout) };
+}
+
+/// Bytes of the chunks that are out.
+pub(crate) fn chunk_bytes_out() -> u64 {
+    CHUNK_BYTES_OUT.load(Relaxed)
+}

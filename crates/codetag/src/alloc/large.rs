@@ -1,0 +1,75 @@
+//! Objects too large for a slab: straight to the inner allocator, noted in page_ext.
+//!
+//! # Safety model
+//!
+//! As of `path`. An entry of page_ext exists exactly while its object is the program's: it is
+//! inserted after the inner allocator returned the block, and taken out before the block is given
+//! to the inner allocator again, which may hand the address to another thread at once.
+
+use super::heap::SHARED;
+use super::{ext, inner, thread};
+use core::alloc::Layout;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Counts a change of the large objects, in the running thread's heap: no shared line is written.
+fn count(objs: u64, bytes: u64) {
+    match thread::own_heap() {
+        Some(heap) => {
+            heap.large_objs.store(heap.large_objs.load(Relaxed).wrapping_add(objs), Relaxed);
+            heap.large_bytes.store(heap.large_bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
+        }
+        None => {
+            SHARED.large_objs.fetch_add(objs, Relaxed);
+            SHARED.large_bytes.fetch_add(bytes, Relaxed);
+        }
+    }
+}
+
+/// # Safety
+///
+/// As of `GlobalAlloc::alloc`.
+pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
+    // SAFETY: as the caller's.
+    let at = unsafe { inner::alloc(layout, zeroed) };
+    if !at.is_null() {
+        count(1, layout.size() as u64);
+        ext::large_insert(at, layout.size(), None);
+    }
+    at
+}
+
+/// # Safety
+///
+/// As of `GlobalAlloc::dealloc`.
+pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
+    ext::large_remove(at, layout.size());
+    count(u64::MAX, (layout.size() as u64).wrapping_neg());
+    // SAFETY: as the caller's.
+    unsafe { inner::dealloc(at, layout) };
+}
+
+/// # Safety
+///
+/// As of `GlobalAlloc::realloc`; old and new size are those of large objects.
+pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+    let entry = ext::large_remove(at, layout.size());
+    // SAFETY: as the caller's.
+    let to = unsafe { inner::realloc(at, layout, new_bytes) };
+    if to.is_null() {
+        ext::large_put_back(at, layout.size(), entry);
+    } else {
+        count(0, (new_bytes as u64).wrapping_sub(layout.size() as u64));
+        ext::large_insert(to, new_bytes, Some(entry));
+    }
+    to
+}
+
+/// Large objects and bytes out, by the counts of all heaps.
+pub(crate) fn totals() -> (u64, u64) {
+    thread::heaps().fold((0, 0), |(objs, bytes), heap| {
+        (
+            objs.wrapping_add(heap.large_objs.load(Relaxed)),
+            bytes.wrapping_add(heap.large_bytes.load(Relaxed)),
+        )
+    })
+}

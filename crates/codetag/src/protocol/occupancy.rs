@@ -1,0 +1,307 @@
+//! How many slots of a slab are taken, who may change that, and who releases the slab.
+//!
+//! Three words per slab:
+//!
+//! - `used`: slots that the owner took for its bin or handed out and that did not come back by a
+//!   free of the owner's. Written by the owner only. The top bit says that the owner put the slab
+//!   on no list because it was full.
+//! - `place`: where the slab is. Written by its owner, or by whoever holds the lock of the heap
+//!   whose list it is on.
+//! - `remote`: the list of slots that other threads freed and its length, and two flags: FULL (the
+//!   slab is on no list; whoever clears the flag lists it) and CLAIM (a thread saw that its free
+//!   was the last one and is about to look under the lock).
+//!
+//! Invariants: `used >= remote.count` always, so `used == 0` leaves nothing remote and no claim.
+//! `used` only falls while the slab is not its owner's current one. A thread touches the header
+//! after a remote push only if the push cleared FULL or set CLAIM; while either holds, nobody else
+//! releases the slab.
+
+use super::{Atomics, Word32, Word64};
+use core::fmt;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+const USED_FULL: u32 = 1 << 31;
+const FULL: u64 = 1 << 62;
+const CLAIM: u64 = 1 << 63;
+const COUNT_SHIFT: u32 = 32;
+const COUNT_MASK: u64 = 0xffff;
+
+const fn count(word: u64) -> u32 {
+    ((word >> COUNT_SHIFT) & COUNT_MASK) as u32
+}
+
+const fn head(word: u64) -> u32 {
+    word as u32
+}
+
+/// Where a slab is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Place {
+    /// Not cut: in its chunk.
+    Chunk = 0,
+    /// The slab that its owner's bin takes slots from.
+    Current = 1,
+    /// On the partial list of its heap.
+    Partial = 2,
+    /// On no list; all slots taken when it was left.
+    Full = 3,
+    /// Empty, kept by its heap for the next class that needs a slab.
+    Cached = 4,
+}
+
+impl Place {
+    const fn of(word: u32) -> Self {
+        match word {
+            1 => Self::Current,
+            2 => Self::Partial,
+            3 => Self::Full,
+            4 => Self::Cached,
+            _ => Self::Chunk,
+        }
+    }
+}
+
+/// What a free by another thread came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// Nothing more to do; the slab must not be touched again.
+    Quiet,
+    /// The slab was on no list: list it.
+    Woke,
+    /// Perhaps the last object: look under the heap's lock and [`Occupancy::resolve_claim`].
+    Claimed,
+}
+
+/// What a free by the owner came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalFree {
+    /// Nothing more to do.
+    Quiet,
+    /// The last taken slot came back.
+    Empty,
+    /// The first slot of a slab that was left full came back: see [`Occupancy::clear_full`].
+    WasFull,
+}
+
+/// What the owner found on the remote list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// No slots.
+    Nothing,
+    /// A claim is being looked into; leave the slab alone.
+    Claimed,
+    /// A list that starts at offset `head` and has `count` slots.
+    List {
+        /// Offset of the first slot.
+        head: u32,
+        /// Number of slots.
+        count: u32,
+    },
+}
+
+/// Whether the owner could leave a slab as full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkFull {
+    /// It is on no list now; the owner must not touch it again.
+    Done,
+    /// Slots came back meanwhile.
+    Pending,
+    /// A claim is being looked into.
+    Claimed,
+}
+
+/// What a look under the lock said about a listed slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhollyFree {
+    /// Some object lives, or the owner is about to act on the last free itself.
+    No,
+    /// Every taken slot is on the remote list: the looker may release the slab.
+    Yes,
+    /// Another thread holds the claim and will look.
+    Claimed,
+}
+
+/// A view of the three words of one slab.
+pub struct Occupancy<'a, A: Atomics> {
+    /// See the module.
+    pub used: &'a A::U32,
+    /// See the module.
+    pub place: &'a A::U32,
+    /// See the module.
+    pub remote: &'a A::U64,
+}
+
+impl<A: Atomics> fmt::Debug for Occupancy<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Occupancy")
+            .field("used", &self.used())
+            .field("place", &self.place())
+            .field("remote", &self.remote_count())
+            .finish()
+    }
+}
+
+impl<A: Atomics> Occupancy<'_, A> {
+    /// Slots taken, those on the remote list included.
+    #[inline]
+    pub fn used(&self) -> u32 {
+        self.used.load(Acquire) & !USED_FULL
+    }
+
+    /// Slots on the remote list.
+    #[inline]
+    pub fn remote_count(&self) -> u32 {
+        count(self.remote.load(Acquire))
+    }
+
+    /// Where the slab is.
+    #[inline]
+    pub fn place(&self) -> Place {
+        Place::of(self.place.load(Acquire))
+    }
+
+    /// Moves the slab. The caller owns the slab or holds the lock of its heap.
+    #[inline]
+    pub fn set_place(&self, place: Place) {
+        self.place.store(place as u32, Release);
+    }
+
+    /// Nothing taken, nothing remote. The caller owns the slab alone.
+    pub fn reset(&self, place: Place) {
+        self.remote.store(0, Relaxed);
+        self.used.store(0, Relaxed);
+        self.set_place(place);
+    }
+
+    /// The owner took `n` more slots for its bin.
+    #[inline]
+    pub fn take_local(&self, n: u32) {
+        self.used.store(self.used.load(Relaxed) + n, Release);
+    }
+
+    /// The owner gives back `n` slots that were never handed out.
+    pub fn return_local(&self, n: u32) {
+        self.used.store(self.used.load(Relaxed) - n, Release);
+    }
+
+    /// The owner freed one slot and linked it into its own list.
+    #[inline(always)]
+    pub fn local_free(&self) -> LocalFree {
+        let used = self.used.load(Relaxed).wrapping_sub(1);
+        self.used.store(used, Release);
+        // One test for both rare cases: zero, and negative for a slab that was left full.
+        if used as i32 > 0 {
+            LocalFree::Quiet
+        } else if used == 0 {
+            LocalFree::Empty
+        } else {
+            LocalFree::WasFull
+        }
+    }
+
+    /// Another thread freed the slot at `offset`. `link` is told which offset must stand in the
+    /// slot as the next one, perhaps several times; the last word counts.
+    #[inline]
+    pub fn push_remote(&self, offset: u32, mut link: impl FnMut(Option<u32>)) -> Pushed {
+        let mut word = self.remote.load(Relaxed);
+        loop {
+            let n = count(word);
+            link((n > 0).then(|| head(word)));
+            let list = u64::from(offset) | (u64::from(n) + 1) << COUNT_SHIFT;
+            let (flags, outcome) = if word & FULL != 0 {
+                (0, Pushed::Woke)
+            } else if word & CLAIM == 0 && n + 1 == self.used() {
+                (CLAIM, Pushed::Claimed)
+            } else {
+                (word & CLAIM, Pushed::Quiet)
+            };
+            match self.remote.compare_exchange_weak(word, list | flags, AcqRel, Relaxed) {
+                Ok(_) => return outcome,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The owner takes the remote list; the slots stay counted as used.
+    pub fn take_remote(&self) -> Taken {
+        let mut word = self.remote.load(Relaxed);
+        loop {
+            if word & CLAIM != 0 {
+                return Taken::Claimed;
+            }
+            if count(word) == 0 {
+                return Taken::Nothing;
+            }
+            match self.remote.compare_exchange_weak(word, word & FULL, AcqRel, Relaxed) {
+                Ok(_) => return Taken::List { head: head(word), count: count(word) },
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The owner leaves its current slab, all of whose slots are taken.
+    pub fn mark_full(&self) -> MarkFull {
+        let used = self.used.load(Relaxed);
+        // Before the flag: whoever clears it lists the slab at once.
+        self.used.store(used | USED_FULL, Release);
+        self.set_place(Place::Full);
+        let mut word = self.remote.load(Relaxed);
+        loop {
+            let failed = if word & CLAIM != 0 {
+                MarkFull::Claimed
+            } else if count(word) != 0 {
+                MarkFull::Pending
+            } else {
+                match self.remote.compare_exchange_weak(word, FULL, AcqRel, Relaxed) {
+                    Ok(_) => return MarkFull::Done,
+                    Err(now) => {
+                        word = now;
+                        continue;
+                    }
+                }
+            };
+            self.used.store(used, Release);
+            self.set_place(Place::Current);
+            return failed;
+        }
+    }
+
+    /// The owner saw [`LocalFree::WasFull`]. Returns whether the owner must list the slab; if not,
+    /// another thread is doing so.
+    pub fn clear_full(&self) -> bool {
+        self.used.store(self.used.load(Relaxed) & !USED_FULL, Release);
+        self.remote.fetch_and(!FULL, AcqRel) & FULL != 0
+    }
+
+    /// Looks, under the lock of the heap that lists the slab, whether every taken slot came back
+    /// through the remote list. Reads the word by a read-modify-write: a push that comes later sees
+    /// all that the caller wrote before.
+    pub fn wholly_free(&self) -> WhollyFree {
+        let word = self.remote.fetch_or(0, AcqRel);
+        if word & CLAIM != 0 {
+            WhollyFree::Claimed
+        } else if count(word) > 0 && count(word) == self.used() {
+            WhollyFree::Yes
+        } else {
+            WhollyFree::No
+        }
+    }
+
+    /// The claimer looks, under the lock of the slab's heap. True: the slab is listed and wholly
+    /// free, and the caller's to release. False: the claim is given up and the slab must not be
+    /// touched again.
+    pub fn resolve_claim(&self) -> bool {
+        let mut word = self.remote.load(Acquire);
+        loop {
+            if self.place() == Place::Partial && count(word) == self.used() {
+                return true;
+            }
+            // Exactly this word: a push in between was not looked at, and did not claim.
+            match self.remote.compare_exchange_weak(word, word & !CLAIM, AcqRel, Acquire) {
+                Ok(_) => return false,
+                Err(now) => word = now,
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Linux on x86-64.
+//!
+//! # Safety model
+//!
+//! As in the parent module. The thread's hot words are a symbol of this object's own thread-local
+//! storage, addressed in the initial-exec model: only the running thread can reach them, they are
+//! plain words without destructor, and they live as long as the thread.
+
+use core::arch::{asm, global_asm};
+use core::ffi::CStr;
+use core::ptr;
+
+/// Maps `bytes` of zeroed memory, page-aligned; null if the system has none.
+pub(crate) fn map_zeroed(bytes: usize) -> *mut u8 {
+    // SAFETY: an anonymous private mapping at an address of the kernel's choice disturbs nothing.
+    let at = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED { ptr::null_mut() } else { at.cast() }
+}
+
+/// Gives back what [`map_zeroed`] returned.
+///
+/// # Safety
+///
+/// `at` and `bytes` are a mapping of [`map_zeroed`] that nobody uses any more.
+pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
+    // SAFETY: as the caller's.
+    unsafe { libc::munmap(at.cast(), bytes) };
+}
+
+/// Gives the pages of a range back to the system; they read as anything until written. Returns
+/// whether the system took them.
+///
+/// # Safety
+///
+/// The range is page-aligned, mapped, and holds nothing that is still needed.
+pub(crate) unsafe fn release_pages(at: *mut u8, bytes: usize) -> bool {
+    // SAFETY: as the caller's.
+    unsafe { libc::madvise(at.cast(), bytes, libc::MADV_DONTNEED) == 0 }
+}
+
+const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+/// Makes every running thread of the process pass a full memory barrier. Returns whether the
+/// system can do that.
+pub(crate) fn barrier_all_threads() -> bool {
+    // SAFETY: membarrier touches no memory of the caller's; registering twice is harmless.
+    unsafe {
+        libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0
+            && libc::syscall(libc::SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0
+    }
+}
+
+/// Monotonic time in nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a timespec to be written.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
+    (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+}
+
+/// Lets another thread run.
+pub(crate) fn yield_now() {
+    // SAFETY: no preconditions.
+    unsafe { libc::sched_yield() };
+}
+
+/// The value of an environment variable at the moment of the call, without allocating.
+///
+/// # Safety
+///
+/// Nothing changes the environment while the returned bytes are in use.
+pub(crate) unsafe fn env_var(name: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: `name` is a C string.
+    let at = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: getenv returns null or a C string that stays until the environment changes.
+    (!at.is_null()).then(|| unsafe { CStr::from_ptr(at) }.to_bytes())
+}
+
+/// Runs `f` when the process exits.
+pub(crate) fn at_exit(f: extern "C" fn()) {
+    // SAFETY: `f` is a function without preconditions; failure to register only loses the call.
+    unsafe { libc::atexit(f) };
+}
+
+global_asm!(
+    ".pushsection .tdata,\"awT\",@progbits",
+    ".balign 32",
+    ".globl codetag_hot_words",
+    ".hidden codetag_hot_words",
+    ".type codetag_hot_words,@object",
+    ".size codetag_hot_words,32",
+    "codetag_hot_words:",
+    ".quad {heap}",
+    ".quad 0",
+    ".quad {word}",
+    ".quad 0",
+    ".popsection",
+    heap = sym crate::alloc::NO_HEAP,
+    word = sym crate::alloc::UNTAGGED_WORD,
+);
+
+/// Reads hot word `$offset / 8` of this thread: one instruction for the offset, one load.
+macro_rules! read_hot {
+    ($offset:literal) => {{
+        let word: usize;
+        // SAFETY: the symbol is 32 bytes of this object's static thread-local storage.
+        unsafe {
+            asm!(
+                "mov {w}, qword ptr [rip + codetag_hot_words@GOTTPOFF]",
+                concat!("mov {w}, qword ptr fs:[{w} + ", $offset, "]"),
+                w = out(reg) word,
+                options(readonly, nostack, preserves_flags, pure),
+            );
+        }
+        word
+    }};
+}
+
+/// The address of this thread's heap; of the heap that is always empty while it has none.
+#[inline(always)]
+pub(crate) fn hot_heap() -> usize {
+    read_hot!("0")
+}
+
+/// The number of this thread's heap; 0 while it has none.
+#[inline(always)]
+pub(crate) fn hot_number() -> u64 {
+    read_hot!("8") as u64
+}
+
+/// The address of this thread's current tag word.
+#[inline(always)]
+pub(crate) fn hot_tag_word() -> usize {
+    read_hot!("16")
+}
+
+/// What this thread's life has come to; the meaning is `thread`'s.
+#[inline(always)]
+pub(crate) fn hot_phase() -> usize {
+    read_hot!("24")
+}
+
+/// Sets all four hot words of this thread.
+#[inline(never)]
+pub(crate) fn set_hot(heap: usize, number: u64, tag_word: usize, phase: usize) {
+    // SAFETY: the symbol is 32 bytes of this object's static thread-local storage, and no
+    // reference to them exists anywhere.
+    unsafe {
+        asm!(
+            "mov {w}, qword ptr [rip + codetag_hot_words@GOTTPOFF]",
+            "mov qword ptr fs:[{w}], {a}",
+            "mov qword ptr fs:[{w} + 8], {b}",
+            "mov qword ptr fs:[{w} + 16], {c}",
+            "mov qword ptr fs:[{w} + 24], {d}",
+            w = out(reg) _,
+            a = in(reg) heap,
+            b = in(reg) number,
+            c = in(reg) tag_word,
+            d = in(reg) phase,
+            options(nostack, preserves_flags),
+        );
+    }
+}
