@@ -16,10 +16,10 @@ use core::sync::atomic::{AtomicU32, fence};
 
 pub(crate) use super::class::CLASSES as CLASS_COUNT;
 pub(crate) use super::class::SLAB_BYTES;
-pub(crate) use ext::{UNTRACKED, for_each_large, has_refs, page_ext_usage};
+pub(crate) use ext::{UNTRACKED, for_each_large, has_refs, keeps_page_ext, page_ext_usage};
 
 /// Refs that a vector has at most.
-pub(crate) const MAX_REFS: usize = SLAB_BYTES / 8;
+const MAX_REFS: usize = SLAB_BYTES / 8;
 
 /// What one slab said of itself.
 #[derive(Clone, Copy, Debug)]
@@ -51,16 +51,17 @@ pub(crate) struct ChunkTally {
     pub free_slabs: u64,
 }
 
-/// Visits every slab that is cut, with its refs when refs say anything; `copy` has room for
-/// [`MAX_REFS`]. Returns what the chunks said.
-pub(crate) fn for_each_slab(copy: &mut [u32], mut visit: impl FnMut(SlabView, &[u32])) -> ChunkTally {
+/// Visits every slab that is cut, with its refs when refs say anything. Returns what the chunks
+/// said. Uses 32 KiB of stack.
+pub(crate) fn for_each_slab(mut visit: impl FnMut(SlabView, &[u32])) -> ChunkTally {
+    let mut copy = [0; MAX_REFS];
     let mut tally = ChunkTally::default();
     let with_refs = has_refs();
     chunk::for_each(|c| {
         tally.chunks += 1;
         tally.free_slabs += u64::from(c.free_slabs());
         for slab in (1..=chunk::SLABS).map(|i| c.slab(i)) {
-            if let Some(view) = look(slab, with_refs, copy) {
+            if let Some(view) = look(slab, with_refs, &mut copy) {
                 visit(view, &copy[..view.refs]);
             }
         }

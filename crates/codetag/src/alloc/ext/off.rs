@@ -81,3 +81,8 @@ pub(crate) struct PageExtUsage {
 pub(crate) fn has_refs() -> bool {
     false
 }
+
+/// Whether large objects are noted in page_ext.
+pub(crate) fn keeps_page_ext() -> bool {
+    false
+}

@@ -4,7 +4,7 @@ use super::super::class::{Class, Geometry, SMALL_MAX};
 use super::super::heap::Bin;
 use super::super::path;
 use super::super::slab::Slab;
-pub(crate) use super::page_ext::{PageExtUsage, for_each as for_each_large, usage as page_ext_usage};
+pub(crate) use super::page_ext::{for_each as for_each_large, usage as page_ext_usage};
 use super::switch::{self, Flags};
 use super::{LargeEntry, UNTRACKED, obj_exts, page_ext};
 use crate::control::{EnableError, StateKind};
@@ -203,4 +203,9 @@ pub(crate) fn kind() -> StateKind {
 /// Whether refs say anything now.
 pub(crate) fn has_refs() -> bool {
     TOGGLE.is_on()
+}
+
+/// Whether large objects are noted in page_ext.
+pub(crate) fn keeps_page_ext() -> bool {
+    !never()
 }
