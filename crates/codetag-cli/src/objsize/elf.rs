@@ -1,12 +1,11 @@
 //! ELF section headers to sums, by the rules of size(1).
 
-use super::tags::{self, TagBytes};
-use super::{MeasureError, Size};
+use super::{MeasureError, Measured, Size, tags};
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, ReadRef, elf};
 
-/// Sums the sections of one ELF file. One without section headers has none, as with size(1).
-pub(super) fn read<'d, Elf, R>(data: R) -> Result<(Size, TagBytes), MeasureError>
+/// Sums the sections of one ELF file, which gets no name here. One without section headers has none, as with size(1).
+pub(super) fn read<'d, Elf, R>(data: R) -> Result<Measured, MeasureError>
 where
     Elf: FileHeader<Endian = Endianness>,
     R: ReadRef<'d>,
@@ -15,12 +14,17 @@ where
     let endian = header.endian()?;
     let sections = header.sections(endian, data)?;
     let mut size = Size::default();
+    let mut code_section_bytes = 0_u64;
     for section in sections.iter() {
         let flags = section.sh_flags(endian);
         if !flags.contains(elf::SHF_ALLOC) {
             continue;
         }
         let bytes: u64 = section.sh_size(endian).into();
+        let name = sections.section_name(endian, section).unwrap_or_default();
+        if name == b".text" || name.starts_with(b".text.") {
+            code_section_bytes = code_section_bytes.wrapping_add(bytes);
+        }
         let sum = if flags.contains(elf::SHF_EXECINSTR) || !flags.contains(elf::SHF_WRITE) {
             &mut size.text_bytes
         } else if section.sh_type(endian) == elf::SHT_NOBITS {
@@ -30,5 +34,11 @@ where
         };
         *sum = sum.wrapping_add(bytes);
     }
-    Ok((size, tags::read::<Elf, R>(header, endian, data, &sections)?))
+    let tags = tags::read::<Elf, R>(header, endian, data, &sections)?;
+    Ok(Measured {
+        size,
+        code_section_bytes,
+        tags,
+        ..Measured::default()
+    })
 }

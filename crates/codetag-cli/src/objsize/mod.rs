@@ -47,6 +47,8 @@ pub struct Measured {
     pub archive: String,
     /// What size(1) would say.
     pub size: Size,
+    /// Bytes of the sections named `.text`, or `.text.` and more.
+    pub code_section_bytes: u64,
     /// What code tags take of it.
     pub tags: TagBytes,
 }
@@ -60,6 +62,7 @@ impl Measured {
         add(&mut self.size.text_bytes, other.size.text_bytes);
         add(&mut self.size.data_bytes, other.size.data_bytes);
         add(&mut self.size.bss_bytes, other.size.bss_bytes);
+        add(&mut self.code_section_bytes, other.code_section_bytes);
         add(&mut self.tags.tags, other.tags.tags);
         add(&mut self.tags.section_bytes, other.tags.section_bytes);
         add(&mut self.tags.relocs, other.tags.relocs);
@@ -183,17 +186,12 @@ fn measure_object<'d>(
     data: impl ReadRef<'d>,
     name: String,
 ) -> Result<Measured, MeasureError> {
-    let (size, tags) = match kind {
+    let measured = match kind {
         FileKind::Elf32 => elf::read::<object::elf::FileHeader32<object::Endianness>, _>(data)?,
         FileKind::Elf64 => elf::read::<object::elf::FileHeader64<object::Endianness>, _>(data)?,
         _ => return Err(MeasureError::NotAnObject),
     };
-    Ok(Measured {
-        name,
-        archive: String::new(),
-        size,
-        tags,
-    })
+    Ok(Measured { name, ..measured })
 }
 
 fn measure_archive<'d>(
