@@ -1,0 +1,158 @@
+//! The allocator under the heap in these tests: the system's, counted, with faults on demand.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+
+/// Counts each call and what is out.
+pub(crate) struct TestInner {
+    /// Calls that asked for memory (alloc, alloc_zeroed, realloc).
+    pub(crate) asked: AtomicU64,
+    /// Blocks given back.
+    pub(crate) given_back: AtomicU64,
+    /// Blocks that are out.
+    pub(crate) blocks_out: AtomicU64,
+    /// Bytes that are out, by layout.
+    pub(crate) bytes_out: AtomicU64,
+    /// Every n-th call that asks for memory returns null; 0 for none.
+    pub(crate) fail_every: AtomicU64,
+    /// Calls counted towards `fail_every`.
+    pub(crate) towards_failure: AtomicU64,
+    /// Null was returned so often.
+    pub(crate) failed: AtomicU64,
+    /// Hands the most recently freed block of the same layout to the next caller.
+    pub(crate) reuses: AtomicBool,
+    freed: FreedBlocks,
+}
+
+/// Blocks kept back for the next caller, most recent last.
+struct FreedBlocks {
+    lock: AtomicBool,
+    len: AtomicUsize,
+    blocks: UnsafeCell<[(*mut u8, usize, usize); 64]>,
+}
+
+// SAFETY: the blocks are reached under the lock only.
+unsafe impl Sync for FreedBlocks {}
+
+impl FreedBlocks {
+    fn locked<R>(&self, f: impl FnOnce(&mut [(*mut u8, usize, usize); 64], &AtomicUsize) -> R) -> R {
+        while self.lock.swap(true, SeqCst) {
+            std::hint::spin_loop();
+        }
+        // SAFETY: the lock is held.
+        let r = f(unsafe { &mut *self.blocks.get() }, &self.len);
+        self.lock.store(false, SeqCst);
+        r
+    }
+
+    fn take(&self, layout: Layout) -> Option<*mut u8> {
+        self.locked(|blocks, len| {
+            let n = len.load(SeqCst);
+            let at = blocks[..n].iter().rposition(|&(_, size, align)| (size, align) == (layout.size(), layout.align()))?;
+            let block = blocks[at].0;
+            blocks.copy_within(at + 1..n, at);
+            len.store(n - 1, SeqCst);
+            Some(block)
+        })
+    }
+
+    fn put(&self, at: *mut u8, layout: Layout) -> bool {
+        self.locked(|blocks, len| {
+            let n = len.load(SeqCst);
+            let Some(free) = blocks.get_mut(n) else { return false };
+            *free = (at, layout.size(), layout.align());
+            len.store(n + 1, SeqCst);
+            true
+        })
+    }
+}
+
+impl TestInner {
+    pub(crate) const fn new() -> Self {
+        Self {
+            asked: AtomicU64::new(0),
+            given_back: AtomicU64::new(0),
+            blocks_out: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            fail_every: AtomicU64::new(0),
+            towards_failure: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            reuses: AtomicBool::new(false),
+            freed: FreedBlocks {
+                lock: AtomicBool::new(false),
+                len: AtomicUsize::new(0),
+                blocks: UnsafeCell::new([(ptr::null_mut(), 0, 0); 64]),
+            },
+        }
+    }
+
+    /// Counts a call that asks for memory; whether it must fail.
+    fn asks(&self) -> bool {
+        self.asked.fetch_add(1, SeqCst);
+        let every = self.fail_every.load(SeqCst);
+        if every == 0 {
+            return false;
+        }
+        let fails = (self.towards_failure.fetch_add(1, SeqCst) + 1) % every == 0;
+        self.failed.fetch_add(u64::from(fails), SeqCst);
+        fails
+    }
+
+    fn went_out(&self, at: *mut u8, layout: Layout) -> *mut u8 {
+        if !at.is_null() {
+            self.blocks_out.fetch_add(1, SeqCst);
+            self.bytes_out.fetch_add(layout.size() as u64, SeqCst);
+        }
+        at
+    }
+
+    fn came_back(&self, layout: Layout) {
+        self.given_back.fetch_add(1, SeqCst);
+        self.blocks_out.fetch_sub(1, SeqCst);
+        self.bytes_out.fetch_sub(layout.size() as u64, SeqCst);
+    }
+}
+
+// SAFETY: blocks are the system's; a block kept back is handed out again with its own layout only.
+unsafe impl GlobalAlloc for TestInner {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if self.asks() {
+            return ptr::null_mut();
+        }
+        let kept = if self.reuses.load(SeqCst) { self.freed.take(layout) } else { None };
+        // SAFETY: as the caller's.
+        self.went_out(kept.unwrap_or_else(|| unsafe { System.alloc(layout) }), layout)
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if self.asks() {
+            return ptr::null_mut();
+        }
+        // SAFETY: as the caller's.
+        self.went_out(unsafe { System.alloc_zeroed(layout) }, layout)
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        self.came_back(layout);
+        if !(self.reuses.load(SeqCst) && self.freed.put(at, layout)) {
+            // SAFETY: as the caller's.
+            unsafe { System.dealloc(at, layout) };
+        }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        if self.asks() {
+            return ptr::null_mut();
+        }
+        // SAFETY: as the caller's.
+        let to = unsafe { System.realloc(at, layout, new_size) };
+        if !to.is_null() {
+            self.bytes_out.fetch_add(new_size as u64, SeqCst);
+            self.bytes_out.fetch_sub(layout.size() as u64, SeqCst);
+        }
+        to
+    }
+}

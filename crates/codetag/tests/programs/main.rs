@@ -1,0 +1,26 @@
+//! Programs that own their process: each test runs one function of this binary in a child, where
+//! nothing but that function has used the allocator, the environment and the heap's state.
+//!
+//! `cargo test -p codetag --test programs NAME` runs one; to debug it without the parent, run the
+//! test binary itself with `CODETAG_TEST_PROGRAM=NAME`.
+
+// The inner allocator of the tests, and programs that call the allocator with layouts of their own.
+#![allow(unsafe_code)]
+
+mod inner;
+mod runner;
+
+mod patterns;
+
+use codetag::TagAlloc;
+use inner::TestInner;
+use runner::Program;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOC: TagAlloc<TestInner> = TagAlloc::new(TestInner::new());
+
+fn main() -> ExitCode {
+    let programs: Vec<Program> = [patterns::programs()].into_iter().flatten().collect();
+    runner::main(&programs)
+}
