@@ -6,6 +6,9 @@ use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
+/// The one under the heap of these programs.
+pub(crate) static INNER: TestInner = TestInner::new();
+
 /// Counts each call and what is out.
 pub(crate) struct TestInner {
     /// Calls that asked for memory (alloc, alloc_zeroed, realloc).
@@ -38,7 +41,10 @@ struct FreedBlocks {
 unsafe impl Sync for FreedBlocks {}
 
 impl FreedBlocks {
-    fn locked<R>(&self, f: impl FnOnce(&mut [(*mut u8, usize, usize); 64], &AtomicUsize) -> R) -> R {
+    fn locked<R>(
+        &self,
+        f: impl FnOnce(&mut [(*mut u8, usize, usize); 64], &AtomicUsize) -> R,
+    ) -> R {
         while self.lock.swap(true, SeqCst) {
             std::hint::spin_loop();
         }
@@ -51,7 +57,9 @@ impl FreedBlocks {
     fn take(&self, layout: Layout) -> Option<*mut u8> {
         self.locked(|blocks, len| {
             let n = len.load(SeqCst);
-            let at = blocks[..n].iter().rposition(|&(_, size, align)| (size, align) == (layout.size(), layout.align()))?;
+            let at = blocks[..n]
+                .iter()
+                .rposition(|&(_, size, align)| (size, align) == (layout.size(), layout.align()))?;
             let block = blocks[at].0;
             blocks.copy_within(at + 1..n, at);
             len.store(n - 1, SeqCst);
@@ -62,7 +70,9 @@ impl FreedBlocks {
     fn put(&self, at: *mut u8, layout: Layout) -> bool {
         self.locked(|blocks, len| {
             let n = len.load(SeqCst);
-            let Some(free) = blocks.get_mut(n) else { return false };
+            let Some(free) = blocks.get_mut(n) else {
+                return false;
+            };
             *free = (at, layout.size(), layout.align());
             len.store(n + 1, SeqCst);
             true
@@ -122,9 +132,16 @@ unsafe impl GlobalAlloc for TestInner {
         if self.asks() {
             return ptr::null_mut();
         }
-        let kept = if self.reuses.load(SeqCst) { self.freed.take(layout) } else { None };
+        let kept = if self.reuses.load(SeqCst) {
+            self.freed.take(layout)
+        } else {
+            None
+        };
         // SAFETY: as the caller's.
-        self.went_out(kept.unwrap_or_else(|| unsafe { System.alloc(layout) }), layout)
+        self.went_out(
+            kept.unwrap_or_else(|| unsafe { System.alloc(layout) }),
+            layout,
+        )
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -154,5 +171,28 @@ unsafe impl GlobalAlloc for TestInner {
             self.bytes_out.fetch_sub(layout.size() as u64, SeqCst);
         }
         to
+    }
+}
+
+// SAFETY: as of the one it refers to.
+unsafe impl GlobalAlloc for &'static TestInner {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller's.
+        unsafe { (**self).alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller's.
+        unsafe { (**self).alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as the caller's.
+        unsafe { (**self).dealloc(at, layout) };
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: as the caller's.
+        unsafe { (**self).realloc(at, layout, new_size) }
     }
 }

@@ -13,12 +13,12 @@ mod runner;
 mod patterns;
 
 use codetag::TagAlloc;
-use inner::TestInner;
+use inner::{INNER, TestInner};
 use runner::Program;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOC: TagAlloc<TestInner> = TagAlloc::new(TestInner::new());
+static ALLOC: TagAlloc<&'static TestInner> = TagAlloc::new(&INNER);
 
 fn main() -> ExitCode {
     let programs: Vec<Program> = [patterns::programs()].into_iter().flatten().collect();
