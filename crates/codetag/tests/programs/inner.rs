@@ -13,6 +13,10 @@ pub(crate) static INNER: TestInner = TestInner::new();
 pub(crate) struct TestInner {
     /// Calls that asked for memory (alloc, alloc_zeroed, realloc).
     pub(crate) asked: AtomicU64,
+    /// Of these, calls of `alloc_zeroed`.
+    pub(crate) asked_zeroed: AtomicU64,
+    /// Of these, calls of `realloc`.
+    pub(crate) asked_realloc: AtomicU64,
     /// Blocks given back.
     pub(crate) given_back: AtomicU64,
     /// Blocks that are out.
@@ -25,8 +29,11 @@ pub(crate) struct TestInner {
     pub(crate) towards_failure: AtomicU64,
     /// Null was returned so often.
     pub(crate) failed: AtomicU64,
-    /// Hands the most recently freed block of the same layout to the next caller.
+    /// Hands the most recently freed block of the same layout to the next caller; `realloc` moves,
+    /// and frees the old block before it returns.
     pub(crate) reuses: AtomicBool,
+    /// Fills what it hands out, and what it takes back, with 0xA5; not what is asked for zeroed.
+    pub(crate) poisons: AtomicBool,
     freed: FreedBlocks,
 }
 
@@ -84,6 +91,8 @@ impl TestInner {
     pub(crate) const fn new() -> Self {
         Self {
             asked: AtomicU64::new(0),
+            asked_zeroed: AtomicU64::new(0),
+            asked_realloc: AtomicU64::new(0),
             given_back: AtomicU64::new(0),
             blocks_out: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
@@ -91,6 +100,7 @@ impl TestInner {
             towards_failure: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             reuses: AtomicBool::new(false),
+            poisons: AtomicBool::new(false),
             freed: FreedBlocks {
                 lock: AtomicBool::new(false),
                 len: AtomicUsize::new(0),
@@ -126,25 +136,43 @@ impl TestInner {
     }
 }
 
-// SAFETY: blocks are the system's; a block kept back is handed out again with its own layout only.
-unsafe impl GlobalAlloc for TestInner {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if self.asks() {
-            return ptr::null_mut();
+impl TestInner {
+    fn poison(&self, at: *mut u8, bytes: usize) {
+        if !at.is_null() && self.poisons.load(SeqCst) {
+            // SAFETY: the block is nobody's: about to be handed out, or just taken back.
+            unsafe { at.write_bytes(0xa5, bytes) };
         }
+    }
+
+    /// # Safety
+    ///
+    /// As of `GlobalAlloc::alloc`.
+    unsafe fn get(&self, layout: Layout) -> *mut u8 {
         let kept = if self.reuses.load(SeqCst) {
             self.freed.take(layout)
         } else {
             None
         };
         // SAFETY: as the caller's.
-        self.went_out(
-            kept.unwrap_or_else(|| unsafe { System.alloc(layout) }),
-            layout,
-        )
+        let at = kept.unwrap_or_else(|| unsafe { System.alloc(layout) });
+        self.poison(at, layout.size());
+        self.went_out(at, layout)
+    }
+}
+
+// SAFETY: blocks are the system's; a block kept back is handed out again with its own layout only.
+unsafe impl GlobalAlloc for TestInner {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller's.
+        if self.asks() {
+            ptr::null_mut()
+        } else {
+            unsafe { self.get(layout) }
+        }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        self.asked_zeroed.fetch_add(1, SeqCst);
         if self.asks() {
             return ptr::null_mut();
         }
@@ -154,6 +182,7 @@ unsafe impl GlobalAlloc for TestInner {
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         self.came_back(layout);
+        self.poison(at, layout.size());
         if !(self.reuses.load(SeqCst) && self.freed.put(at, layout)) {
             // SAFETY: as the caller's.
             unsafe { System.dealloc(at, layout) };
@@ -161,8 +190,22 @@ unsafe impl GlobalAlloc for TestInner {
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        self.asked_realloc.fetch_add(1, SeqCst);
         if self.asks() {
             return ptr::null_mut();
+        }
+        if self.reuses.load(SeqCst) {
+            // SAFETY: the caller's contract bounds the new size.
+            let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+            // SAFETY: as the caller's.
+            let to = unsafe { self.get(new) };
+            if !to.is_null() {
+                // SAFETY: two blocks of at least that many bytes each.
+                unsafe { ptr::copy_nonoverlapping(at, to, layout.size().min(new_size)) };
+                // SAFETY: as the caller's.
+                unsafe { self.dealloc(at, layout) };
+            }
+            return to;
         }
         // SAFETY: as the caller's.
         let to = unsafe { System.realloc(at, layout, new_size) };
@@ -174,7 +217,7 @@ unsafe impl GlobalAlloc for TestInner {
     }
 }
 
-// SAFETY: as of the one it refers to.
+// SAFETY: passes each call to the allocator behind it.
 unsafe impl GlobalAlloc for &'static TestInner {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller's.
@@ -188,7 +231,7 @@ unsafe impl GlobalAlloc for &'static TestInner {
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         // SAFETY: as the caller's.
-        unsafe { (**self).dealloc(at, layout) };
+        unsafe { (**self).dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
