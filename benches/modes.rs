@@ -74,12 +74,15 @@ fn run(args: &Args) -> io::Result<bool> {
     build_all(&configs, &mut results, &dir);
     if args.build_only {
         let mut out = io::stdout().lock();
-        for (config, row) in configs.iter().zip(&results.0) {
-            let said = row
-                .error
-                .clone()
-                .unwrap_or_else(|| row.path.display().to_string());
-            writeln!(out, "{}: {said}", config.name)?;
+        for binary in binaries(&configs) {
+            if let Some(row) = (configs.iter().zip(&results.0))
+                .find(|(config, row)| config.binary == binary && row.error.is_none())
+            {
+                writeln!(out, "{}: {}", binary.name, row.1.path.display())?;
+            }
+        }
+        for error in report::errors(&configs, &results) {
+            writeln!(out, "error: {error}")?;
         }
         return Ok(results.0.iter().all(|row| row.error.is_none()));
     }

@@ -12,8 +12,8 @@ pub enum Verdict {
     Met,
     /// The lower end is over it, or the exact figure is.
     Missed,
-    /// The budget is within the interval and less than 2 % from the median, and the ratio of instructions
-    /// is within it.
+    /// The budget is within the interval, the times differ by less than 2 %, and the ratio of instructions
+    /// is within the budget.
     MetByInstructions,
     /// As before, and the ratio of instructions is over it.
     MissedByInstructions,
@@ -88,7 +88,7 @@ fn judge(time: Interval, instructions: Option<f64>, limit: f64) -> Verdict {
         return Verdict::Missed;
     }
     match instructions {
-        Some(ratio) if (time.p50 / limit - 1.0).abs() < TIMES_DECIDE_FROM => {
+        Some(ratio) if (time.p50 - 1.0).abs() < TIMES_DECIDE_FROM => {
             if ratio <= limit {
                 Verdict::MetByInstructions
             } else {
@@ -187,9 +187,11 @@ pub fn budgets(results: &Results, peers: bool) -> Vec<Budget> {
         None,
         Some(6.0),
     );
+    let class = enabled.and_then(|row| row.obj_exts_max_slot);
+    let class = class.map_or(String::new(), |slot| format!(" (slots of {slot} B)"));
     add(
-        "obj_exts, largest of 8…240 B, bytes per slot",
-        vectors.into_iter().reduce(f64::max).map(Figure::Exact),
+        &format!("obj_exts, any class, bytes per slot{class}"),
+        enabled.and_then(|row| row.obj_exts_max).map(Figure::Exact),
         None,
         Some(8.0),
     );
@@ -233,16 +235,20 @@ mod tests {
             Verdict::Missed
         );
         assert_eq!(
-            judge(time(1.0, 1.05, 1.10), Some(1.04), 1.06),
+            judge(time(0.97, 1.01, 1.07), Some(1.04), 1.06),
             Verdict::MetByInstructions
         );
         assert_eq!(
-            judge(time(1.0, 1.05, 1.10), Some(1.08), 1.06),
+            judge(time(0.97, 1.01, 1.07), Some(1.08), 1.06),
             Verdict::MissedByInstructions
         );
         assert_eq!(
-            judge(time(0.9, 1.0, 1.1), Some(1.0), 1.06),
-            Verdict::NotResolved(10.000000000000004)
+            judge(time(0.75, 1.0, 1.25), None, 1.06),
+            Verdict::NotResolved(25.0)
+        );
+        assert_eq!(
+            judge(time(0.75, 1.25, 1.375), Some(1.0), 1.3),
+            Verdict::NotResolved(25.0)
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::budget::{budgets, worst_size};
 use crate::config::{BASE, Config, MIMALLOC, PATTERNS, binaries};
-use crate::results::{Measured, Results};
+use crate::results::Results;
 use codetag_cli::objsize;
 use comfy_table::{CellAlignment, Table, presets};
 use std::io::{self, Write};
@@ -67,12 +67,28 @@ pub fn print(
     }
     writeln!(out, "\n{}", heading(options, "Budgets"))?;
     writeln!(out, "{}", budget_table(results, options))?;
-    for (config, row) in configs.iter().zip(&results.0) {
-        if let Some(error) = &row.error {
-            writeln!(out, "error: {}: {error}", config.name)?;
-        }
+    for error in errors(configs, results) {
+        writeln!(out, "error: {error}")?;
     }
     Ok(())
+}
+
+/// One line per cause: rows of one binary that could not be built have the same.
+pub fn errors(configs: &[Config], results: &Results) -> Vec<String> {
+    let mut causes: Vec<(String, &str)> = Vec::new();
+    for (config, row) in configs.iter().zip(&results.0) {
+        let Some(error) = row.error.as_deref() else {
+            continue;
+        };
+        match causes.iter_mut().find(|(_, cause)| *cause == error) {
+            Some((names, _)) => *names += &format!(", {}", config.name),
+            None => causes.push((config.name.to_owned(), error)),
+        }
+    }
+    causes
+        .into_iter()
+        .map(|(names, cause)| format!("{names}: {cause}"))
+        .collect()
 }
 
 fn heading(options: &Options, text: &str) -> String {
@@ -200,29 +216,28 @@ fn sizes(configs: &[Config], results: &Results, options: &Options) -> Table {
 fn memory(configs: &[Config], results: &Results, options: &Options) -> Table {
     let header = [
         "",
-        "obj_exts per slot: least",
-        "mean of 8…240 B",
-        "most",
+        "obj_exts per slot, mean of 8…240 B",
+        "any class, at most",
+        "% of the heap at 8…240 B",
         "page_ext per large object",
     ];
     let mut table = table(options, &header);
     for (config, row) in configs.iter().zip(&results.0) {
-        if row.page_ext.is_some() {
-            table.add_row(memory_row(config, row));
+        if row.page_ext.is_none() {
+            continue;
         }
+        let mean = row.obj_exts.values().sum::<f64>() / row.obj_exts.len() as f64;
+        let mut cells = vec![config.name.to_owned()];
+        let figures = [
+            Some(mean),
+            row.obj_exts_max,
+            row.obj_exts_percent,
+            row.page_ext,
+        ];
+        cells.extend(figures.map(|value| cell(value.map(|value| format!("{value:.2}")))));
+        table.add_row(cells);
     }
     table
-}
-
-fn memory_row(config: &Config, row: &Measured) -> Vec<String> {
-    let of = |pick: fn(f64, f64) -> f64| row.obj_exts.values().copied().reduce(pick);
-    let mean = of(|a, b| a + b).map(|sum| sum / row.obj_exts.len() as f64);
-    let mut cells = vec![config.name.to_owned()];
-    cells.extend(
-        [of(f64::min), mean, of(f64::max), row.page_ext]
-            .map(|value| cell(value.map(|value| format!("{value:.2}")))),
-    );
-    cells
 }
 
 fn by_size(results: &Results, mimalloc: usize, options: &Options) -> Table {

@@ -18,7 +18,13 @@ pub struct Measured {
     pub instructions: BTreeMap<String, f64>,
     /// Bytes of obj_exts per slot, by requested size.
     pub obj_exts: BTreeMap<u64, f64>,
-    /// Bytes of page_ext per entry.
+    /// The largest of these over all size classes.
+    pub obj_exts_max: Option<f64>,
+    /// The slot bytes of that class.
+    pub obj_exts_max_slot: Option<f64>,
+    /// All of obj_exts in per cent of what was obtained, with as many objects of each of 8…240 B.
+    pub obj_exts_percent: Option<f64>,
+    /// Bytes of page_ext per entry, with 1,000 large objects.
     pub page_ext: Option<f64>,
     /// Why this row has no figures.
     pub error: Option<String>,

@@ -146,8 +146,13 @@ pub fn memory(
         if let (Some(size), Some(value)) = (key.strip_prefix("obj_exts_bytes_per_slot:"), value) {
             row.obj_exts
                 .extend(size.parse::<u64>().ok().map(|size| (size, value)));
-        } else if key == "page_ext_bytes_per_entry" {
-            row.page_ext = value;
+        }
+        match key {
+            "obj_exts_bytes_per_slot_max" => row.obj_exts_max = value,
+            "obj_exts_bytes_per_slot_max_class" => row.obj_exts_max_slot = value,
+            "obj_exts_percent" => row.obj_exts_percent = value,
+            "page_ext_bytes_per_entry" => row.page_ext = value,
+            _ => {}
         }
     }
     Ok(())

@@ -51,7 +51,7 @@ fn skipped_at_each_end(count: usize) -> usize {
     for skipped in 0..count / 2 {
         below += chance;
         if 2.0 * below > 0.05 {
-            return skipped;
+            return skipped.saturating_sub(1);
         }
         chance *= (count - skipped) as f64 / (skipped + 1) as f64;
     }
