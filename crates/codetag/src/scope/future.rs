@@ -3,15 +3,18 @@
 //! # Safety model
 //!
 //! The wrapped future is structurally pinned: it is never moved out of [`TagFuture`], no `&mut` to it
-//! is given out except pinned, and `Drop` drops it in place. `TagFuture` is `Unpin` only if the future
-//! is, and is not packed.
+//! is given out except pinned, and it is dropped in place as a field. `TagFuture` is `Unpin` only if
+//! the future is, is not packed, and its `Drop` does not touch the future.
+//!
+//! [`Leave`] is written by `TagFuture::drop`, which runs before any field is dropped; nothing else
+//! drops a `Leave`, and a value with `Drop` cannot be taken apart.
 
 use super::TagGuard;
 use crate::tag::CodeTag;
 use core::fmt;
 use core::future::Future;
 use core::marker::PhantomData;
-use core::mem::{self, ManuallyDrop};
+use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
@@ -22,20 +25,37 @@ pub trait Place {
     fn tag() -> &'static CodeTag;
 }
 
-/// A future whose polls and drop are charged to the tag of `P`. It is as large as the future in it.
+/// A future whose polls and drop are charged to the tag of `P`. It is one word larger than the future
+/// in it (8 B; 16 B if that is aligned to 16).
+// The compiler computes the layout of nested futures by recursion and gives up at the recursion limit of
+// the user's crate: 32 plain futures deep at the default of 128, 25 with this type. The future in a
+// `ManuallyDrop` would save the word, and give up at 18.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct TagFuture<F, P: Place> {
-    future: ManuallyDrop<F>,
+    /// Dropped before `leave`.
+    future: F,
+    leave: Leave,
     // The place is never stored: neither Send nor drop may depend on it.
     place: PhantomData<fn() -> P>,
 }
+
+/// The scope that is left when the future was dropped. Written only then.
+// Packed, so that a future of small alignment grows by no more than the word.
+#[repr(C, packed)]
+struct Leave(MaybeUninit<TagGuard>);
+
+// SAFETY: the guard in it is made and dropped by one `drop` of the future, on one thread.
+unsafe impl Send for Leave {}
+// SAFETY: nothing reads it through a shared reference.
+unsafe impl Sync for Leave {}
 
 impl<F, P: Place> TagFuture<F, P> {
     /// Wraps `future`.
     #[inline(always)]
     pub fn new(_place: P, future: F) -> Self {
         Self {
-            future: ManuallyDrop::new(future),
+            future,
+            leave: Leave(MaybeUninit::uninit()),
             place: PhantomData,
         }
     }
@@ -49,7 +69,7 @@ impl<F: Future, P: Place> Future for TagFuture<F, P> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let _scope = TagGuard::enter(P::tag());
         // SAFETY: the future is structurally pinned (see the safety model).
-        let future = unsafe { self.map_unchecked_mut(|this| &mut *this.future) };
+        let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
         future.poll(cx)
     }
 }
@@ -57,16 +77,22 @@ impl<F: Future, P: Place> Future for TagFuture<F, P> {
 impl<F, P: Place> Drop for TagFuture<F, P> {
     #[inline(always)]
     fn drop(&mut self) {
-        if mem::needs_drop::<F>() {
-            let _scope = TagGuard::enter(P::tag());
-            // SAFETY: dropped here, in place and only here; nothing uses it afterwards.
-            unsafe { ManuallyDrop::drop(&mut self.future) };
-        }
+        self.leave.0 = MaybeUninit::new(TagGuard::enter(P::tag()));
+    }
+}
+
+impl Drop for Leave {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: written by `TagFuture::drop`, a moment ago on this thread, and not read again.
+        drop(unsafe { (&raw const self.0).read_unaligned().assume_init() });
     }
 }
 
 impl<F, P: Place> fmt::Debug for TagFuture<F, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TagFuture").field("tag", P::tag()).finish_non_exhaustive()
+        f.debug_struct("TagFuture")
+            .field("tag", P::tag())
+            .finish_non_exhaustive()
     }
 }

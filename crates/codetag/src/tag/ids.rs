@@ -53,7 +53,11 @@ impl Ids {
             if word != NO_ID {
                 return word;
             }
-            let slot = if id <= LAST_ID { self.slot_or_map(id) } else { None };
+            let slot = if id <= LAST_ID {
+                self.slot_or_map(id)
+            } else {
+                None
+            };
             let Some(slot) = slot else {
                 return self.refuse(tag);
             };
@@ -75,13 +79,20 @@ impl Ids {
                 Ordering::AcqRel,
                 Ordering::Acquire,
             );
-            let _ = self.next.compare_exchange(id, id + 1, Ordering::AcqRel, Ordering::Acquire);
+            let _ = self
+                .next
+                .compare_exchange(id, id + 1, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 
     /// Makes `tag` count as untagged for good, and counts it once.
     fn refuse(&self, tag: &'static CodeTag) -> u32 {
-        match tag.id_word.compare_exchange(NO_ID, UNTAGGED_WORD, Ordering::AcqRel, Ordering::Acquire) {
+        match tag.id_word.compare_exchange(
+            NO_ID,
+            UNTAGGED_WORD,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
             Ok(_) => {
                 self.without_id.fetch_add(1, Ordering::Relaxed);
                 UNTAGGED_WORD
@@ -133,7 +144,10 @@ impl Ids {
     pub(super) fn max_id(&self) -> u16 {
         let mut next = self.next.load(Ordering::Acquire);
         // A tag's id word is set before `next` moves on.
-        while next <= LAST_ID && self.slot(next).is_some_and(|slot| !slot.load(Ordering::Acquire).is_null())
+        while next <= LAST_ID
+            && self
+                .slot(next)
+                .is_some_and(|slot| !slot.load(Ordering::Acquire).is_null())
         {
             next += 1;
         }
@@ -157,7 +171,11 @@ mod tests {
     use std::thread;
 
     fn leaked(n: usize) -> &'static [CodeTag] {
-        Box::leak((0..n).map(|_| CodeTag::__new("m\0f\0x.rs\0", 1, 1)).collect())
+        Box::leak(
+            (0..n)
+                .map(|_| CodeTag::__new("m\0f\0x.rs\0", 1, 1))
+                .collect(),
+        )
     }
 
     #[test]
@@ -171,7 +189,10 @@ mod tests {
             assert_eq!(ids.assign(tag), i << 16);
             assert!(ptr::eq(ids.by_id(i as u16).unwrap(), tag));
         }
-        assert_eq!((ids.max_id(), ids.ids_left(), ids.tags_without_id()), (3, 65_531, 0));
+        assert_eq!(
+            (ids.max_id(), ids.ids_left(), ids.tags_without_id()),
+            (3, 65_531, 0)
+        );
     }
 
     #[test]
@@ -205,7 +226,10 @@ mod tests {
         for tag in &tags[..65_534] {
             assert_ne!(ids.assign(tag), 0);
         }
-        assert_eq!((ids.max_id(), ids.ids_left(), ids.tags_without_id()), (65_534, 0, 0));
+        assert_eq!(
+            (ids.max_id(), ids.ids_left(), ids.tags_without_id()),
+            (65_534, 0, 0)
+        );
         for tag in &tags[65_534..] {
             assert_eq!(ids.assign(tag), 0);
             assert_eq!(ids.assign(tag), 0);

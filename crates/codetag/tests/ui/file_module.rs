@@ -1,0 +1,6 @@
+#[codetag::alloc_tag]
+mod parts;
+
+fn main() {
+    parts::part();
+}
