@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use codetag_benches::config::{Config, binaries, configs};
+use codetag_benches::config::{Config, PATTERNS, binaries, configs};
 use codetag_benches::report::{self, Options};
 use codetag_benches::results::{Measured, Results};
 use codetag_benches::rounds::{self, Scale};
@@ -67,6 +67,18 @@ fn main() -> ExitCode {
 
 /// Whether every row has figures.
 fn run(args: &Args) -> io::Result<bool> {
+    if !PATTERNS
+        .iter()
+        .any(|(name, _)| name.starts_with(&args.only))
+    {
+        let names: Vec<&str> = PATTERNS.iter().map(|(name, _)| *name).collect();
+        let message = format!(
+            "no pattern starts with {}: there are {}",
+            args.only,
+            names.join(", ")
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("modes");
     let peers = cfg!(feature = "peers");
     let configs = configs(peers);

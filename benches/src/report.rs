@@ -36,7 +36,7 @@ pub fn print(
     )?;
     writeln!(out, "{}", times(configs, results, options))?;
     for note in &options.notes {
-        writeln!(out, "{note}")?;
+        writeln!(out, "\n{note}")?;
     }
     writeln!(
         out,
