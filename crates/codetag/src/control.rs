@@ -99,7 +99,10 @@ pub struct State {
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (s, ms) = (self.since_ns / 1_000_000_000, self.since_ns / 1_000_000 % 1_000);
+        let (s, ms) = (
+            self.since_ns / 1_000_000_000,
+            self.since_ns / 1_000_000 % 1_000,
+        );
         write!(f, "{}, since {s}.{ms:03} s", self.kind)
     }
 }
@@ -191,11 +194,18 @@ pub fn state() -> State {
     let since = SINCE_NS.load(Relaxed);
     State {
         kind: alloc::kind(),
-        since_ns: if since == 0 { 0 } else { sys::now_ns().saturating_sub(since) },
+        since_ns: if since == 0 {
+            0
+        } else {
+            sys::now_ns().saturating_sub(since)
+        },
         unknown_word: grammar::unknown_word(),
     }
 }
 
 impl Wish {
-    const NONE: Self = Self { setting: None, page_at_exit: false };
+    const NONE: Self = Self {
+        setting: None,
+        page_at_exit: false,
+    };
 }

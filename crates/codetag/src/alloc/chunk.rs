@@ -208,7 +208,11 @@ pub(crate) fn recut(slab: &'static Slab, class: Class, heap: &'static Heap, numb
     let index = (at / HEADER_BYTES) & SLAB_INDEX_MASK;
     let outside = if geometry.ext_bytes > 0 && is_outside(geometry.slot_bytes) {
         // SAFETY: the chunk's head is where the header's address rounds down to.
-        let chunk = unsafe { &*ptr::from_ref(slab).map_addr(|a| a & !(CHUNK_BYTES - 1)).cast::<Chunk>() };
+        let chunk = unsafe {
+            &*ptr::from_ref(slab)
+                .map_addr(|a| a & !(CHUNK_BYTES - 1))
+                .cast::<Chunk>()
+        };
         chunk.outside_refs(index)
     } else {
         0
@@ -262,7 +266,9 @@ fn doom(chunk: &'static Chunk) -> bool {
     CHUNKS.count.store(CHUNKS.count.load(Relaxed) - 1, Relaxed);
     remove(&CHUNKS.open, open_links, chunk);
     let returned = chunk.returned_mask.swap(0, Relaxed).count_ones() as usize;
-    CHUNKS.returned_bytes.fetch_sub((returned * SLAB_BYTES) as u64, Relaxed);
+    CHUNKS
+        .returned_bytes
+        .fetch_sub((returned * SLAB_BYTES) as u64, Relaxed);
     if chunk.pins.load(Relaxed) > 0 {
         chunk.doomed.store(1, Relaxed);
         return false;
@@ -284,7 +290,8 @@ pub(crate) fn shrink() -> usize {
         let guard = CHUNKS.lock.lock();
         let free = chunk.free_mask.load(Relaxed);
         if chunk.doomed.load(Relaxed) == 0 && free == ALL_FREE {
-            bytes += CHUNK_BYTES - chunk.returned_mask.load(Relaxed).count_ones() as usize * SLAB_BYTES;
+            bytes +=
+                CHUNK_BYTES - chunk.returned_mask.load(Relaxed).count_ones() as usize * SLAB_BYTES;
             // Pinned by this very walk: released when the walk leaves it.
             doom(chunk);
         } else if chunk.doomed.load(Relaxed) == 0 {
@@ -305,7 +312,8 @@ fn return_pages(chunk: &Chunk, mut mask: u32) -> usize {
         mask &= !(bits as u32);
         let len = run as usize * SLAB_BYTES;
         // SAFETY: free slabs hold nothing, and nobody can cut them meanwhile.
-        if unsafe { sys::release_pages(chunk.at().wrapping_add(first as usize * SLAB_BYTES), len) } {
+        if unsafe { sys::release_pages(chunk.at().wrapping_add(first as usize * SLAB_BYTES), len) }
+        {
             chunk.returned_mask.fetch_or(bits as u32, Relaxed);
             CHUNKS.returned_bytes.fetch_add(len as u64, Relaxed);
             bytes += len;

@@ -22,9 +22,10 @@ pub(crate) const OUTSIDE_REFS: usize = 64;
 const SIZES: [u32; 65] = [
     8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, //
     144, 160, 176, 192, 208, 224, 240, 256, 288, 320, 352, 384, 416, 448, 480, 512, //
-    576, 640, 704, 768, 832, 896, 960, 1024, 1168, 1328, 1488, 1680, 1920, 2048, 2336, 2608, //
-    2976, 3264, 3632, 4096, 4672, 5040, 5456, 5952, 6544, 7280, 8192, 9360, 10688, 12208, 13104, 14976,
-    16384,
+    576, 640, 704, 768, 832, 896, 960, 1024, 1168, 1328, 1488, 1680, 1920, 2048, 2336,
+    2608, //
+    2976, 3264, 3632, 4096, 4672, 5040, 5456, 5952, 6544, 7280, 8192, 9360, 10688, 12208, 13104,
+    14976, 16384,
 ];
 
 /// Number of size classes.
@@ -95,7 +96,11 @@ const fn all(with_refs: bool) -> [Geometry; CLASSES] {
     let mut out = [plain(8); CLASSES];
     let mut i = 0;
     while i < CLASSES {
-        out[i] = if with_refs { tagged(SIZES[i]) } else { plain(SIZES[i]) };
+        out[i] = if with_refs {
+            tagged(SIZES[i])
+        } else {
+            plain(SIZES[i])
+        };
         i += 1;
     }
     out
@@ -122,7 +127,11 @@ static BY_UNITS: [u8; SMALL_MAX / 8 + 1] = {
 impl Class {
     /// The class at `index`; the last one if there are not so many.
     pub(crate) const fn of_index(index: usize) -> Self {
-        Self(if index < CLASSES { index as u8 } else { CLASSES as u8 - 1 })
+        Self(if index < CLASSES {
+            index as u8
+        } else {
+            CLASSES as u8 - 1
+        })
     }
 
     /// The class that serves `bytes`, which is at most [`SMALL_MAX`].
@@ -150,7 +159,9 @@ impl Class {
             return Some(first);
         }
         let is_aligned = |c: &Self| c.slot_bytes() as usize & (align - 1) == 0;
-        (first.index()..CLASSES).map(Self::of_index).find(is_aligned)
+        (first.index()..CLASSES)
+            .map(Self::of_index)
+            .find(is_aligned)
     }
 
     /// Its index.
@@ -211,9 +222,14 @@ mod tests {
                 assert!(g.data_start + g.capacity * g.slot_bytes <= SLAB_BYTES as u32);
                 assert!(g.data_start + (g.capacity + 1) * g.slot_bytes > SLAB_BYTES as u32);
                 assert_eq!(g.data_start % (1 << g.slot_bytes.trailing_zeros()), 0);
-                let ids: std::collections::BTreeSet<u32> =
-                    (0..g.capacity).map(|i| (g.data_start + i * g.slot_bytes) >> g.shift).collect();
-                assert_eq!(ids.len(), g.capacity as usize, "two slots share a ref: {class:?}");
+                let ids: std::collections::BTreeSet<u32> = (0..g.capacity)
+                    .map(|i| (g.data_start + i * g.slot_bytes) >> g.shift)
+                    .collect();
+                assert_eq!(
+                    ids.len(),
+                    g.capacity as usize,
+                    "two slots share a ref: {class:?}"
+                );
                 if with_refs && is_outside(g.slot_bytes) {
                     assert!(*ids.last().unwrap() < OUTSIDE_REFS as u32);
                 } else if with_refs {
@@ -236,8 +252,15 @@ mod tests {
             // SAFETY: small.
             sum += per_slot(unsafe { Class::of_small(bytes) });
         }
-        assert!(sum / sizes.len() as f64 <= 6.0, "mean {}", sum / sizes.len() as f64);
-        for class in (0..CLASSES).map(Class::of_index).filter(|c| !is_outside(c.slot_bytes())) {
+        assert!(
+            sum / sizes.len() as f64 <= 6.0,
+            "mean {}",
+            sum / sizes.len() as f64
+        );
+        for class in (0..CLASSES)
+            .map(Class::of_index)
+            .filter(|c| !is_outside(c.slot_bytes()))
+        {
             assert!(per_slot(class) <= 8.0, "{class:?}: {}", per_slot(class));
         }
     }

@@ -46,13 +46,15 @@ pub(crate) struct Bin {
 const _: () = assert!(size_of::<Bin>() == 32);
 
 impl Bin {
-    const EMPTY: Self = Self {
-        head: AtomicPtr::new(ptr::null_mut()),
-        left: AtomicU32::new(0),
-        spare: 0,
-        slab: AtomicPtr::new(ptr::null_mut()),
-        partial: AtomicPtr::new(ptr::null_mut()),
-    };
+    const fn empty() -> Self {
+        Self {
+            head: AtomicPtr::new(ptr::null_mut()),
+            left: AtomicU32::new(0),
+            spare: 0,
+            slab: AtomicPtr::new(ptr::null_mut()),
+            partial: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
 
     /// Takes the next slot; none if the list is empty.
     #[inline(always)]
@@ -74,6 +76,17 @@ impl Bin {
     pub(crate) fn slab(&self) -> Option<&'static Slab> {
         // SAFETY: a bin's slab is cut, so its header is mapped.
         unsafe { self.slab.load(Relaxed).as_ref() }
+    }
+
+    /// The slab that slots are taken from, where there must be one.
+    ///
+    /// # Safety
+    ///
+    /// The bin has a slab.
+    #[inline(always)]
+    pub(crate) unsafe fn slab_unchecked(&self) -> &'static Slab {
+        // SAFETY: as the caller's; a bin's slab is cut, so its header is mapped.
+        unsafe { &*self.slab.load(Relaxed) }
     }
 
     /// Slots in the list, as of now.
@@ -125,7 +138,7 @@ pub(crate) static SHARED_OWNER: SpinLock = SpinLock::new();
 impl Heap {
     const fn new(number: u64) -> Self {
         Self {
-            bins: [Bin::EMPTY; CLASSES],
+            bins: [const { Bin::empty() }; CLASSES],
             number: AtomicU64::new(number),
             lock: SpinLock::new(),
             cached_slabs: AtomicU32::new(0),
@@ -173,7 +186,10 @@ impl Heap {
                 }
             }
             let next = self.next_slab(class);
-            bin.slab.store(next.map_or(ptr::null_mut(), |s| ptr::from_ref(s).cast_mut()), Relaxed);
+            bin.slab.store(
+                next.map_or(ptr::null_mut(), |s| ptr::from_ref(s).cast_mut()),
+                Relaxed,
+            );
             if next.is_none() {
                 return ptr::null_mut();
             }
@@ -201,7 +217,9 @@ impl Heap {
         }
         let bytes = slab.slot_bytes.load(Relaxed);
         let n = (CARVE_BYTES / bytes).max(CARVE_OBJS).min(capacity - carved);
-        let first = slab.base().wrapping_add((slab.data_start.load(Relaxed) + carved * bytes) as usize);
+        let first = slab
+            .base()
+            .wrapping_add((slab.data_start.load(Relaxed) + carved * bytes) as usize);
         link_slots(first, bytes as usize, n);
         slab.carved.store(carved + n, Relaxed);
         bin.fill(first.cast(), n);
@@ -238,7 +256,8 @@ impl Heap {
             let cached = List(&self.cache).first();
             if let Some(slab) = cached {
                 List(&self.cache).remove(slab);
-                self.cached_slabs.store(self.cached_slabs.load(Relaxed) - 1, Relaxed);
+                self.cached_slabs
+                    .store(self.cached_slabs.load(Relaxed) - 1, Relaxed);
             }
             cached
         };
@@ -362,9 +381,12 @@ impl Heap {
         let mut n = 0;
         loop {
             let guard = self.lock.lock();
-            let Some(slab) = List(&self.cache).first() else { return n };
+            let Some(slab) = List(&self.cache).first() else {
+                return n;
+            };
             List(&self.cache).remove(slab);
-            self.cached_slabs.store(self.cached_slabs.load(Relaxed) - 1, Relaxed);
+            self.cached_slabs
+                .store(self.cached_slabs.load(Relaxed) - 1, Relaxed);
             drop(guard);
             chunk::give(slab);
             n += 1;
@@ -443,7 +465,11 @@ fn link_slots(first: *mut u8, bytes: usize, n: u32) {
         slot = next;
     }
     // SAFETY: as above.
-    unsafe { slot.cast::<Slot>().write(Slot { next: ptr::null_mut() }) };
+    unsafe {
+        slot.cast::<Slot>().write(Slot {
+            next: ptr::null_mut(),
+        })
+    };
 }
 
 /// Hangs `tail` behind the last of the `n` slots that start at `head`.

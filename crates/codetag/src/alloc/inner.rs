@@ -24,12 +24,23 @@ struct Calls {
 struct Erased<A>(core::marker::PhantomData<A>);
 
 impl<A: GlobalAlloc> Erased<A> {
-    // SAFETY: in each, `this` is the address of an `A` that lives (see the module).
     const CALLS: Calls = Calls {
-        alloc: |this, layout| unsafe { (*this.cast::<A>()).alloc(layout) },
-        alloc_zeroed: |this, layout| unsafe { (*this.cast::<A>()).alloc_zeroed(layout) },
-        dealloc: |this, at, layout| unsafe { (*this.cast::<A>()).dealloc(at, layout) },
-        realloc: |this, at, layout, n| unsafe { (*this.cast::<A>()).realloc(at, layout, n) },
+        alloc: |this, layout| {
+            // SAFETY: `this` is the address of an `A` that lives; the rest is the caller's.
+            unsafe { (*this.cast::<A>()).alloc(layout) }
+        },
+        alloc_zeroed: |this, layout| {
+            // SAFETY: as above.
+            unsafe { (*this.cast::<A>()).alloc_zeroed(layout) }
+        },
+        dealloc: |this, at, layout| {
+            // SAFETY: as above.
+            unsafe { (*this.cast::<A>()).dealloc(at, layout) }
+        },
+        realloc: |this, at, layout, n| {
+            // SAFETY: as above.
+            unsafe { (*this.cast::<A>()).realloc(at, layout, n) }
+        },
     };
 }
 

@@ -15,8 +15,10 @@ use core::sync::atomic::Ordering::Relaxed;
 fn count(objs: u64, bytes: u64) {
     match thread::own_heap() {
         Some(heap) => {
-            heap.large_objs.store(heap.large_objs.load(Relaxed).wrapping_add(objs), Relaxed);
-            heap.large_bytes.store(heap.large_bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
+            heap.large_objs
+                .store(heap.large_objs.load(Relaxed).wrapping_add(objs), Relaxed);
+            heap.large_bytes
+                .store(heap.large_bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
         }
         None => {
             SHARED.large_objs.fetch_add(objs, Relaxed);

@@ -9,16 +9,16 @@
 // Raw memory is what this room is about; each file states its safety model.
 #![allow(unsafe_code)]
 
-mod inner;
-mod class;
-mod slab;
 mod chunk;
-mod heap;
-mod thread;
+mod class;
 mod ext;
+mod heap;
+mod inner;
 mod large;
 mod path;
 pub(crate) mod scan;
+mod slab;
+mod thread;
 
 pub(crate) use ext::{disable, enable, kind};
 pub(crate) use heap::NO_HEAP;
@@ -84,7 +84,10 @@ impl TagAlloc<System> {
 impl<A> TagAlloc<A> {
     /// Over `inner`.
     pub const fn new(inner: A) -> Self {
-        Self { role: AtomicU8::new(UNDECIDED), inner }
+        Self {
+            role: AtomicU8::new(UNDECIDED),
+            inner,
+        }
     }
 }
 
@@ -95,25 +98,88 @@ impl<A: fmt::Debug> fmt::Debug for TagAlloc<A> {
             BYSTANDER => "passes calls on",
             _ => "not used yet",
         };
-        f.debug_struct("TagAlloc").field("role", &role).field("inner", &self.inner).finish()
+        f.debug_struct("TagAlloc")
+            .field("role", &role)
+            .field("inner", &self.inner)
+            .finish()
     }
 }
 
 impl<A: GlobalAlloc + 'static> TagAlloc<A> {
     #[inline(always)]
     fn owns_heap(&self) -> bool {
-        self.role.load(Relaxed) == OWNER || self.decide()
+        self.role.load(Relaxed) == OWNER
     }
 
-    /// The first call of an instance, and every call of one that passes calls on.
+    /// Decides the role at the first call of an instance; returns whether it owns the heap.
     #[cold]
-    #[inline(never)]
     fn decide(&self) -> bool {
         if self.role.load(Relaxed) == UNDECIDED {
-            let owns = inner::claim(core::ptr::from_ref(self).cast(), &self.inner, control::start);
-            self.role.store(if owns { OWNER } else { BYSTANDER }, Relaxed);
+            let owns = inner::claim(
+                core::ptr::from_ref(self).cast(),
+                &self.inner,
+                control::start,
+            );
+            self.role
+                .store(if owns { OWNER } else { BYSTANDER }, Relaxed);
         }
-        self.role.load(Relaxed) == OWNER
+        self.owns_heap()
+    }
+
+    /// The first call of an instance, and every call of one that passes calls on. Apart from the
+    /// usual case so that it is a jump there, not a call around which registers are saved.
+    ///
+    /// # Safety
+    ///
+    /// As of [`GlobalAlloc::alloc`] and [`GlobalAlloc::alloc_zeroed`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn alloc_undecided(&self, layout: Layout, zeroed: bool) -> *mut u8 {
+        // SAFETY: as the caller's.
+        unsafe {
+            match (self.decide(), zeroed) {
+                (true, false) => path::alloc(layout),
+                (true, true) => path::alloc_zeroed(layout),
+                (false, false) => self.inner.alloc(layout),
+                (false, true) => self.inner.alloc_zeroed(layout),
+            }
+        }
+    }
+
+    /// As [`alloc_undecided`](Self::alloc_undecided).
+    ///
+    /// # Safety
+    ///
+    /// As of [`GlobalAlloc::dealloc`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn dealloc_undecided(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as the caller's.
+        unsafe {
+            if self.decide() {
+                path::dealloc(at, layout);
+            } else {
+                self.inner.dealloc(at, layout);
+            }
+        }
+    }
+
+    /// As [`alloc_undecided`](Self::alloc_undecided).
+    ///
+    /// # Safety
+    ///
+    /// As of [`GlobalAlloc::realloc`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn realloc_undecided(&self, at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+        // SAFETY: as the caller's.
+        unsafe {
+            if self.decide() {
+                path::realloc(at, layout, new_bytes)
+            } else {
+                self.inner.realloc(at, layout, new_bytes)
+            }
+        }
     }
 }
 
@@ -122,45 +188,49 @@ impl<A: GlobalAlloc + 'static> TagAlloc<A> {
 unsafe impl<A: GlobalAlloc + 'static> GlobalAlloc for TagAlloc<A> {
     #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if self.owns_heap() {
-            // SAFETY: as the caller's.
-            unsafe { path::alloc(layout) }
-        } else {
-            // SAFETY: as the caller's.
-            unsafe { self.inner.alloc(layout) }
+        // SAFETY: as the caller's.
+        unsafe {
+            if self.owns_heap() {
+                path::alloc(layout)
+            } else {
+                self.alloc_undecided(layout, false)
+            }
         }
     }
 
     #[inline(never)]
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        if self.owns_heap() {
-            // SAFETY: as the caller's.
-            unsafe { path::dealloc(at, layout) };
-        } else {
-            // SAFETY: as the caller's.
-            unsafe { self.inner.dealloc(at, layout) };
+        // SAFETY: as the caller's.
+        unsafe {
+            if self.owns_heap() {
+                path::dealloc(at, layout);
+            } else {
+                self.dealloc_undecided(at, layout);
+            }
         }
     }
 
     #[inline(never)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if self.owns_heap() {
-            // SAFETY: as the caller's.
-            unsafe { path::alloc_zeroed(layout) }
-        } else {
-            // SAFETY: as the caller's.
-            unsafe { self.inner.alloc_zeroed(layout) }
+        // SAFETY: as the caller's.
+        unsafe {
+            if self.owns_heap() {
+                path::alloc_zeroed(layout)
+            } else {
+                self.alloc_undecided(layout, true)
+            }
         }
     }
 
     #[inline(never)]
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
-        if self.owns_heap() {
-            // SAFETY: as the caller's.
-            unsafe { path::realloc(at, layout, new_bytes) }
-        } else {
-            // SAFETY: as the caller's.
-            unsafe { self.inner.realloc(at, layout, new_bytes) }
+        // SAFETY: as the caller's.
+        unsafe {
+            if self.owns_heap() {
+                path::realloc(at, layout, new_bytes)
+            } else {
+                self.realloc_undecided(at, layout, new_bytes)
+            }
         }
     }
 }

@@ -16,13 +16,11 @@ use core::alloc::Layout;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Layouts up to this alignment take the fast path: every class that holds a multiple of it is one.
-const FAST_ALIGN: usize = 16;
-
-/// Whether `bytes` is from 1 to [`SMALL_MAX`].
+/// Whether `bytes` is from 1 to [`SMALL_MAX`] and `align` at most 8, in one comparison.
 #[inline(always)]
-fn is_small(bytes: usize) -> bool {
-    bytes.wrapping_sub(1) < SMALL_MAX
+fn is_usual(bytes: usize, align: usize) -> bool {
+    const { assert!(SMALL_MAX >> 10 == 16) };
+    (bytes.wrapping_sub(1) >> 10 | align) < 16
 }
 
 /// The class that serves a layout; none if it is a large object's. Not for zero sizes.
@@ -35,7 +33,7 @@ fn small_class(layout: Layout) -> Option<Class> {
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
 pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
-    if layout.align() > 8 || !is_small(layout.size()) {
+    if !is_usual(layout.size(), layout.align()) {
         // SAFETY: as the caller's.
         return unsafe { alloc_unusual(layout) };
     }
@@ -50,10 +48,8 @@ fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
     let heap = unsafe { &*ptr::with_exposed_provenance::<Heap>(sys::hot_heap()) };
     let bin = heap.bin(class);
     match bin.pop() {
-        Some(at) => {
-            ext::mark_in(bin, at, bytes);
-            at
-        }
+        // SAFETY: the slot came from the bin.
+        Some(at) => unsafe { ext::mark_in(bin, at, bytes) },
         None => alloc_slow(class, bytes),
     }
 }
@@ -69,11 +65,11 @@ fn alloc_slow(class: Class, bytes: usize) -> *mut u8 {
             SHARED.take(class)
         }
     };
-    if !at.is_null() {
-        // SAFETY: a slot that was just taken.
-        ext::mark(unsafe { Slab::of(at) }, at, bytes);
+    if at.is_null() {
+        return at;
     }
-    at
+    // SAFETY: a slot that was just taken.
+    ext::mark(unsafe { Slab::of(at) }, at, bytes)
 }
 
 /// Alignments above 8, zero sizes, large objects.
@@ -116,7 +112,8 @@ pub(crate) unsafe fn alloc_zeroed(layout: Layout) -> *mut u8 {
 /// As of `GlobalAlloc::dealloc`.
 #[inline(never)]
 pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
-    if layout.align() > FAST_ALIGN || !is_small(layout.size()) {
+    // Alignment 16 too: its slots are those of the rounded size, which is small.
+    if !is_usual(layout.size(), layout.align() >> 1) {
         // SAFETY: as the caller's.
         return unsafe { dealloc_unusual(at, layout) };
     }
@@ -137,7 +134,11 @@ unsafe fn free_small(at: *mut u8) {
         return unsafe { heap::free_remote(slab, at) };
     }
     // SAFETY: the slot is ours now, and the slab's list is its owner's, this thread's.
-    unsafe { at.cast::<Slot>().write(Slot { next: slab.free.load(Relaxed) }) };
+    unsafe {
+        at.cast::<Slot>().write(Slot {
+            next: slab.free.load(Relaxed),
+        })
+    };
     slab.free.store(at.cast(), Relaxed);
     match slab.occupancy().local_free() {
         LocalFree::Quiet => {}

@@ -78,7 +78,11 @@ fn look(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Option<SlabView> {
     let capacity = slab.capacity.load(Relaxed);
     let is_current = occupancy.place() == Place::Current;
     let class = slab.class();
-    let left = if is_current { left_in_bin(slab, class) } else { 0 };
+    let left = if is_current {
+        left_in_bin(slab, class)
+    } else {
+        0
+    };
     let remote = occupancy.remote_count();
     let used = occupancy.used();
     // In motion the words need not fit each other.
@@ -213,4 +217,3 @@ pub(crate) unsafe fn dealloc_scratch(at: *mut u8, layout: Layout) {
 pub(crate) fn slot_bytes(class: usize) -> u32 {
     Class::of_index(class).slot_bytes()
 }
-

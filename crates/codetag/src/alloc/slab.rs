@@ -81,7 +81,9 @@ impl Slab {
     pub(crate) unsafe fn of(ptr: *mut u8) -> &'static Self {
         let addr = ptr.addr();
         let chunk = addr & !(CHUNK_BYTES - 1);
-        let at = chunk + ((addr >> (SLAB_BYTES.ilog2() - HEADER_BYTES.ilog2())) & (SLAB_INDEX_MASK * HEADER_BYTES));
+        let at = chunk
+            + ((addr >> (SLAB_BYTES.ilog2() - HEADER_BYTES.ilog2()))
+                & (SLAB_INDEX_MASK * HEADER_BYTES));
         // SAFETY: by the layout of a chunk this is the slab's header, and it stays mapped while an
         // object of the slab lives.
         unsafe { &*ptr.with_addr(at).cast::<Self>() }
@@ -98,7 +100,11 @@ impl Slab {
     /// The three words that the protocol works on.
     #[inline(always)]
     pub(crate) fn occupancy(&self) -> Occupancy<'_, Std> {
-        Occupancy { used: &self.used, place: &self.place, remote: &self.remote }
+        Occupancy {
+            used: &self.used,
+            place: &self.place,
+            remote: &self.remote,
+        }
     }
 
     /// The class that the slab is cut for.
@@ -113,7 +119,8 @@ impl Slab {
     /// `ptr` is the start of a slot of this slab, which was cut with refs.
     #[inline(always)]
     pub(crate) unsafe fn ref_of(&self, ptr: *mut u8) -> &AtomicU32 {
-        let index = (ptr.addr() & (SLAB_BYTES - 1)) >> (self.shift.load(Relaxed) & 31);
+        // Wrapping: the processor takes the count modulo 64 anyway.
+        let index = (ptr.addr() & (SLAB_BYTES - 1)).wrapping_shr(self.shift.load(Relaxed));
         let at = self.refs.load(Relaxed).wrapping_add(index * 4);
         // SAFETY: by the geometry of the class the slot's ref lies inside the vector.
         unsafe { &*ptr.with_addr(at).cast::<AtomicU32>() }
@@ -124,7 +131,12 @@ impl Slab {
         let mut turns = 0;
         loop {
             let g = self.generation.load(Relaxed);
-            if g & 1 == 0 && self.generation.compare_exchange_weak(g, g | 1, AcqRel, Relaxed).is_ok() {
+            if g & 1 == 0
+                && self
+                    .generation
+                    .compare_exchange_weak(g, g | 1, AcqRel, Relaxed)
+                    .is_ok()
+            {
                 return;
             }
             turns += 1;
@@ -134,15 +146,25 @@ impl Slab {
 
     /// Ends what [`Slab::begin_change`] began.
     pub(crate) fn end_change(&self) {
-        self.generation.store(self.generation.load(Relaxed).wrapping_add(1), Release);
+        self.generation
+            .store(self.generation.load(Relaxed).wrapping_add(1), Release);
     }
 
     /// Makes an empty slab one of `class`, owned by `heap`, current. The caller has it alone, and
     /// has begun a change.
-    pub(crate) fn lay_out(&self, class: Class, g: Geometry, outside_refs: usize, heap: &'static Heap, number: u64) {
+    pub(crate) fn lay_out(
+        &self,
+        class: Class,
+        g: Geometry,
+        outside_refs: usize,
+        heap: &'static Heap,
+        number: u64,
+    ) {
         let refs = if outside_refs == 0 {
             // The first slot's ref lies at the head of the slab.
-            self.base().addr().wrapping_sub(4 * (g.data_start >> g.shift) as usize)
+            self.base()
+                .addr()
+                .wrapping_sub(4 * (g.data_start >> g.shift) as usize)
         } else {
             outside_refs
         };

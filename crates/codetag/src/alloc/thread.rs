@@ -68,7 +68,11 @@ fn enter() -> Option<&'static Heap> {
     sys::set_hot(no_heap, 0, word, ENTERING);
     // Registering the destructor may allocate: that is served by the shared heap.
     let registered = TOKEN.try_with(|_| ()).is_ok();
-    let heap = if registered { idle_heap().or_else(new_heap) } else { None };
+    let heap = if registered {
+        idle_heap().or_else(new_heap)
+    } else {
+        None
+    };
     let Some(heap) = heap else {
         sys::set_hot(no_heap, 0, word, GONE);
         return None;
@@ -103,7 +107,12 @@ fn new_heap() -> Option<&'static Heap> {
 
 fn leave() {
     let heap = (sys::hot_phase() == LIVE).then(own_heap).flatten();
-    sys::set_hot((&raw const NO_HEAP).expose_provenance(), 0, scope::current_word().addr(), GONE);
+    sys::set_hot(
+        (&raw const NO_HEAP).expose_provenance(),
+        0,
+        scope::current_word().addr(),
+        GONE,
+    );
     if let Some(heap) = heap {
         heap.hand_over();
         let _guard = IDLE_LOCK.lock();

@@ -71,7 +71,10 @@ mod tests {
     use super::*;
 
     fn wish(setting: Option<Setting>, page_at_exit: bool) -> Wish {
-        Wish { setting, page_at_exit }
+        Wish {
+            setting,
+            page_at_exit,
+        }
     }
 
     #[test]
@@ -84,7 +87,10 @@ mod tests {
         assert_eq!(parse(b" never , exit "), wish(Some(Setting::Never), true));
         assert_eq!(unknown_word(), None);
 
-        assert_eq!(parse(b"1,exit,compre\xffssed"), wish(Some(Setting::On), true));
+        assert_eq!(
+            parse(b"1,exit,compre\xffssed"),
+            wish(Some(Setting::On), true)
+        );
         assert_eq!(unknown_word(), Some("compre?ssed"));
         assert_eq!(parse(b"yes"), wish(None, false));
         assert_eq!(unknown_word(), Some("compre?ssed"), "the first one is kept");

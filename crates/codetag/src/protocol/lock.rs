@@ -14,7 +14,9 @@ pub struct SpinLock<A: Atomics = Std> {
 impl SpinLock<Std> {
     /// An open lock.
     pub const fn new() -> Self {
-        Self { held: AtomicU32::new(0) }
+        Self {
+            held: AtomicU32::new(0),
+        }
     }
 }
 
@@ -26,7 +28,9 @@ impl Default for SpinLock<Std> {
 
 impl<A: Atomics> fmt::Debug for SpinLock<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpinLock").field("held", &self.held).finish()
+        f.debug_struct("SpinLock")
+            .field("held", &self.held)
+            .finish()
     }
 }
 
@@ -39,7 +43,11 @@ impl<A: Atomics> SpinLock<A> {
     /// Waits until the lock is open, and takes it.
     pub fn lock(&self) -> Guard<'_, A> {
         let mut turns = 0;
-        while self.held.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        while self
+            .held
+            .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
             turns += 1;
             A::relax(turns);
         }

@@ -216,7 +216,10 @@ impl<A: Atomics> Occupancy<'_, A> {
             } else {
                 (word & CLAIM, Pushed::Quiet)
             };
-            match self.remote.compare_exchange_weak(word, list | flags, AcqRel, Relaxed) {
+            match self
+                .remote
+                .compare_exchange_weak(word, list | flags, AcqRel, Relaxed)
+            {
                 Ok(_) => return outcome,
                 Err(now) => word = now,
             }
@@ -233,8 +236,16 @@ impl<A: Atomics> Occupancy<'_, A> {
             if count(word) == 0 {
                 return Taken::Nothing;
             }
-            match self.remote.compare_exchange_weak(word, word & FULL, AcqRel, Relaxed) {
-                Ok(_) => return Taken::List { head: head(word), count: count(word) },
+            match self
+                .remote
+                .compare_exchange_weak(word, word & FULL, AcqRel, Relaxed)
+            {
+                Ok(_) => {
+                    return Taken::List {
+                        head: head(word),
+                        count: count(word),
+                    };
+                }
                 Err(now) => word = now,
             }
         }
@@ -253,7 +264,10 @@ impl<A: Atomics> Occupancy<'_, A> {
             } else if count(word) != 0 {
                 MarkFull::Pending
             } else {
-                match self.remote.compare_exchange_weak(word, FULL, AcqRel, Relaxed) {
+                match self
+                    .remote
+                    .compare_exchange_weak(word, FULL, AcqRel, Relaxed)
+                {
                     Ok(_) => return MarkFull::Done,
                     Err(now) => {
                         word = now;
@@ -270,7 +284,8 @@ impl<A: Atomics> Occupancy<'_, A> {
     /// The owner saw [`LocalFree::WasFull`]. Returns whether the owner must list the slab; if not,
     /// another thread is doing so.
     pub fn clear_full(&self) -> bool {
-        self.used.store(self.used.load(Relaxed) & !USED_FULL, Release);
+        self.used
+            .store(self.used.load(Relaxed) & !USED_FULL, Release);
         self.remote.fetch_and(!FULL, AcqRel) & FULL != 0
     }
 
@@ -298,7 +313,10 @@ impl<A: Atomics> Occupancy<'_, A> {
                 return true;
             }
             // Exactly this word: a push in between was not looked at, and did not claim.
-            match self.remote.compare_exchange_weak(word, word & !CLAIM, AcqRel, Acquire) {
+            match self
+                .remote
+                .compare_exchange_weak(word, word & !CLAIM, AcqRel, Acquire)
+            {
                 Ok(_) => return false,
                 Err(now) => word = now,
             }

@@ -54,7 +54,9 @@ pub struct Toggle<A: Atomics> {
 
 impl<A: Atomics> fmt::Debug for Toggle<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Toggle").field("state", &self.state).finish()
+        f.debug_struct("Toggle")
+            .field("state", &self.state)
+            .finish()
     }
 }
 
@@ -121,7 +123,11 @@ impl<A: Atomics> Toggle<A> {
         if !sites.barrier() {
             return Err(ToggleError::NoBarrier);
         }
-        if sites.works() { Ok(()) } else { Err(ToggleError::NoEffect) }
+        if sites.works() {
+            Ok(())
+        } else {
+            Err(ToggleError::NoEffect)
+        }
     }
 
     /// On to Off. Nothing to do when Off.
@@ -137,7 +143,11 @@ impl<A: Atomics> Toggle<A> {
         sites.set_alloc(false).map_err(ToggleError::Site)?;
         self.state.store(CHANGING, SeqCst);
         let waited = sites.barrier();
-        let freed = if waited { sites.set_free(false) } else { Ok(()) };
+        let freed = if waited {
+            sites.set_free(false)
+        } else {
+            Ok(())
+        };
         self.state.store(OFF, SeqCst);
         freed.map_err(ToggleError::Site)
     }

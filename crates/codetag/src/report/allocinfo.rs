@@ -17,7 +17,9 @@ pub struct AllocInfo {
 /// without a scope, and what has no tag ref, are lines of their own.
 #[must_use]
 pub fn allocinfo() -> AllocInfo {
-    AllocInfo { snapshot: Snapshot::take() }
+    AllocInfo {
+        snapshot: Snapshot::take(),
+    }
 }
 
 fn entry(f: &mut fmt::Formatter<'_>, usage: Usage, tag: &CodeTag) -> fmt::Result {

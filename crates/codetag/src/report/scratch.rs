@@ -36,12 +36,17 @@ impl Scratch {
     /// Room for `len` tallies; for none if the inner allocator has no memory.
     pub(super) fn new(len: usize) -> Self {
         let block = match Layout::array::<Tally>(len) {
-            Ok(layout) if layout.size() > 0 => NonNull::new(scan::alloc_scratch(layout).cast::<Tally>()),
+            Ok(layout) if layout.size() > 0 => {
+                NonNull::new(scan::alloc_scratch(layout).cast::<Tally>())
+            }
             _ => None,
         };
         match block {
             Some(block) => Self { block, len },
-            None => Self { block: NonNull::dangling(), len: 0 },
+            None => Self {
+                block: NonNull::dangling(),
+                len: 0,
+            },
         }
     }
 

@@ -28,7 +28,10 @@ pub struct ShowMem {
 /// ```
 #[must_use]
 pub fn show_mem() -> ShowMem {
-    ShowMem { snapshot: Snapshot::take(), top: TOP }
+    ShowMem {
+        snapshot: Snapshot::take(),
+        top: TOP,
+    }
 }
 
 impl ShowMem {
@@ -53,21 +56,33 @@ impl ShowMem {
         }
         let sign = if heap.unaccounted_bytes < 0 { "-" } else { "" };
         let size = Size(heap.unaccounted_bytes.unsigned_abs());
-        writeln!(f, "{:>24}: {sign}{size:>12} ({})", "unaccounted", heap.unaccounted_bytes)?;
+        writeln!(
+            f,
+            "{:>24}: {sign}{size:>12} ({})",
+            "unaccounted", heap.unaccounted_bytes
+        )?;
         line(f, "returned", heap.returned_bytes)?;
         writeln!(f, "Metadata outside the heap:")?;
         for (label, bytes) in heap.metadata() {
             line(f, label, bytes)?;
         }
         if heap.page_ext_lost_objs > 0 {
-            writeln!(f, "{:>24}: {:>12}", "page_ext lost", heap.page_ext_lost_objs)?;
+            writeln!(
+                f,
+                "{:>24}: {:>12}",
+                "page_ext lost", heap.page_ext_lost_objs
+            )?;
         }
         Ok(())
     }
 
     fn state_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = &self.snapshot.state;
-        let motion = if self.snapshot.is_quiet() { "" } else { "; taken in motion" };
+        let motion = if self.snapshot.is_quiet() {
+            ""
+        } else {
+            "; taken in motion"
+        };
         writeln!(f, "Profiling:")?;
         writeln!(f, "{:>24}: {state}{motion}", "state")?;
         let without = tag::tags_without_id();
@@ -76,7 +91,12 @@ impl ShowMem {
             write!(f, "; {without} tags have none and count as untagged")?;
         }
         writeln!(f)?;
-        writeln!(f, "{:>24}: {}", "unknown words", state.unknown_word.unwrap_or("none"))
+        writeln!(
+            f,
+            "{:>24}: {}",
+            "unknown words",
+            state.unknown_word.unwrap_or("none")
+        )
     }
 
     fn coverage_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,8 +108,20 @@ impl ShowMem {
         }
         writeln!(f, "Coverage:")?;
         counted(f, "tagged", bytes, objs, "requested")?;
-        counted(f, "untagged", untagged.live_bytes, untagged.live_objs, "requested")?;
-        counted(f, "untracked", untracked.slot_bytes, untracked.live_objs, "in slots")
+        counted(
+            f,
+            "untagged",
+            untagged.live_bytes,
+            untagged.live_objs,
+            "requested",
+        )?;
+        counted(
+            f,
+            "untracked",
+            untracked.slot_bytes,
+            untracked.live_objs,
+            "in slots",
+        )
     }
 
     fn tag_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,7 +134,11 @@ impl ShowMem {
         for _ in 0..self.top {
             let rank = |u: &TagUsage| (u.live_bytes, core::ptr::from_ref(u.tag).addr());
             let limit = last.map(|(bytes, tag)| (bytes, core::ptr::from_ref(tag).addr()));
-            let next = self.snapshot.usages().filter(|u| limit.is_none_or(|l| rank(u) < l)).max_by_key(rank);
+            let next = self
+                .snapshot
+                .usages()
+                .filter(|u| limit.is_none_or(|l| rank(u) < l))
+                .max_by_key(rank);
             let Some(usage) = next else { break };
             write!(f, "{:>12} {:>8} ", Size(usage.live_bytes), usage.live_objs)?;
             place(f, usage.tag)?;
@@ -123,7 +159,13 @@ impl ShowMem {
             writeln!(
                 f,
                 "{:>6} {:>8} {:>10} {:>10} {:>10} {:>10} {:>12}",
-                c.slot_bytes, c.slabs, c.slots, c.live_objs, c.tracked_objs, c.free_objs, c.obj_exts_bytes
+                c.slot_bytes,
+                c.slabs,
+                c.slots,
+                c.live_objs,
+                c.tracked_objs,
+                c.free_objs,
+                c.obj_exts_bytes
             )?;
         }
         Ok(())
@@ -144,13 +186,30 @@ fn line(f: &mut fmt::Formatter<'_>, label: &str, bytes: u64) -> fmt::Result {
     writeln!(f, "{label:>24}: {:>12} ({bytes})", Size(bytes))
 }
 
-fn counted(f: &mut fmt::Formatter<'_>, label: &str, bytes: u64, objs: u64, what: &str) -> fmt::Result {
-    writeln!(f, "{label:>24}: {:>12} ({bytes}) {what}, {objs} objects", Size(bytes))
+fn counted(
+    f: &mut fmt::Formatter<'_>,
+    label: &str,
+    bytes: u64,
+    objs: u64,
+    what: &str,
+) -> fmt::Result {
+    writeln!(
+        f,
+        "{label:>24}: {:>12} ({bytes}) {what}, {objs} objects",
+        Size(bytes)
+    )
 }
 
 /// `FILE:LINE [CRATE] func:FUNC`, with the name behind it if the tag has one.
 pub(super) fn place(f: &mut fmt::Formatter<'_>, tag: &CodeTag) -> fmt::Result {
-    write!(f, "{}:{} [{}] func:{}", tag.file(), tag.line(), tag.krate(), tag.function())?;
+    write!(
+        f,
+        "{}:{} [{}] func:{}",
+        tag.file(),
+        tag.line(),
+        tag.krate(),
+        tag.function()
+    )?;
     match tag.name() {
         Some(name) => write!(f, " name:{name}"),
         None => Ok(()),

@@ -30,11 +30,20 @@ impl fmt::Display for Size {
             whole += 1;
         }
         let unit = UNITS[unit];
-        let mut text = Buffer { bytes: [0; 16], len: 0 };
+        let mut text = Buffer {
+            bytes: [0; 16],
+            len: 0,
+        };
         match digits {
             0 => fmt::write(&mut text, format_args!("{whole} {unit}")),
-            1 => fmt::write(&mut text, format_args!("{whole}.{} {unit}", thousandths / 100)),
-            _ => fmt::write(&mut text, format_args!("{whole}.{:02} {unit}", thousandths / 10)),
+            1 => fmt::write(
+                &mut text,
+                format_args!("{whole}.{} {unit}", thousandths / 100),
+            ),
+            _ => fmt::write(
+                &mut text,
+                format_args!("{whole}.{:02} {unit}", thousandths / 10),
+            ),
         }?;
         // Honours width and alignment, which `write!` alone would not.
         f.pad(text.text())
@@ -56,7 +65,10 @@ impl<const N: usize> Buffer<N> {
 impl<const N: usize> fmt::Write for Buffer<N> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         let end = self.len + s.len();
-        self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?.copy_from_slice(s.as_bytes());
+        self.bytes
+            .get_mut(self.len..end)
+            .ok_or(fmt::Error)?
+            .copy_from_slice(s.as_bytes());
         self.len = end;
         Ok(())
     }

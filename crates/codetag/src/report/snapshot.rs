@@ -64,7 +64,11 @@ impl Snapshot {
     /// Scans the heap. Costs a walk over all chunks; stops nobody.
     #[must_use]
     pub fn take() -> Self {
-        let len = if scan::has_refs() { usize::from(tag::max_id()) + 1 + SLACK_IDS } else { 0 };
+        let len = if scan::has_refs() {
+            usize::from(tag::max_id()) + 1 + SLACK_IDS
+        } else {
+            0
+        };
         let mut snapshot = Self {
             tallies: Scratch::new(len),
             classes: no_classes(),
@@ -84,7 +88,13 @@ impl Snapshot {
     }
 
     fn scan_slabs(&mut self) {
-        let Self { tallies, classes, heap, untracked, .. } = self;
+        let Self {
+            tallies,
+            classes,
+            heap,
+            untracked,
+            ..
+        } = self;
         let tallies = tallies.tallies_mut();
         let mut outside_bytes = 0;
         let chunks = scan::for_each_slab(|view, refs| {
@@ -98,12 +108,19 @@ impl Snapshot {
             untracked.slot_bytes += without * slot_bytes;
             heap.untracked_slots_bytes += without * slot_bytes;
             let free_bytes = u64::from(view.free) * slot_bytes;
-            *(if view.is_current { &mut heap.free_current_bytes } else { &mut heap.free_partial_bytes }) +=
-                free_bytes;
+            *(if view.is_current {
+                &mut heap.free_current_bytes
+            } else {
+                &mut heap.free_partial_bytes
+            }) += free_bytes;
             heap.free_remote_bytes += u64::from(view.remote) * slot_bytes;
             heap.obj_exts_bytes += u64::from(view.ext_bytes);
             heap.unused_chunk_bytes += u64::from(view.tail_bytes);
-            outside_bytes += if view.is_ext_outside { u64::from(view.ext_bytes) } else { 0 };
+            outside_bytes += if view.is_ext_outside {
+                u64::from(view.ext_bytes)
+            } else {
+                0
+            };
 
             let class = &mut classes[view.class];
             class.slabs += 1;
@@ -115,12 +132,18 @@ impl Snapshot {
         });
         heap.slab_headers_bytes = chunks.chunks * scan::CHUNK_HEAD_BYTES;
         heap.unused_chunk_bytes += chunks.free_slabs * scan::SLAB_BYTES as u64;
-        heap.unused_chunk_bytes += (chunks.chunks * scan::CHUNK_SPARE_BYTES).saturating_sub(outside_bytes);
+        heap.unused_chunk_bytes +=
+            (chunks.chunks * scan::CHUNK_SPARE_BYTES).saturating_sub(outside_bytes);
     }
 
     fn scan_large(&mut self) {
         let with_refs = scan::has_refs();
-        let Self { tallies, heap, untracked, .. } = self;
+        let Self {
+            tallies,
+            heap,
+            untracked,
+            ..
+        } = self;
         let tallies = tallies.tallies_mut();
         let mut untracked_large = |objs: u64, bytes: u64| {
             untracked.live_objs += objs;
@@ -182,18 +205,25 @@ impl Snapshot {
 
     /// Tags with anything live, in the order of their ids. Empty while profiling is not on.
     pub fn usages(&self) -> impl Iterator<Item = TagUsage> + '_ {
-        self.by_id().filter(|(_, t)| t.objs > 0).filter_map(|(id, t)| {
-            Some(TagUsage {
-                tag: tag::by_id(id)?,
-                live_objs: t.objs,
-                live_bytes: t.bytes,
-                slot_bytes: t.slot_bytes,
+        self.by_id()
+            .filter(|(_, t)| t.objs > 0)
+            .filter_map(|(id, t)| {
+                Some(TagUsage {
+                    tag: tag::by_id(id)?,
+                    live_objs: t.objs,
+                    live_bytes: t.bytes,
+                    slot_bytes: t.slot_bytes,
+                })
             })
-        })
     }
 
     fn by_id(&self) -> impl Iterator<Item = (u16, &Tally)> {
-        self.tallies.tallies().iter().enumerate().skip(1).filter_map(|(id, t)| Some((u16::try_from(id).ok()?, t)))
+        self.tallies
+            .tallies()
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter_map(|(id, t)| Some((u16::try_from(id).ok()?, t)))
     }
 
     /// What `tag` owns; nothing if it owns nothing.
@@ -206,7 +236,9 @@ impl Snapshot {
 
     /// Tags that have an id but that the linker does not list.
     pub(super) fn unlisted(&self) -> impl Iterator<Item = &'static CodeTag> {
-        self.by_id().filter(|(_, t)| !t.is_listed).filter_map(|(id, _)| tag::by_id(id))
+        self.by_id()
+            .filter(|(_, t)| !t.is_listed)
+            .filter_map(|(id, _)| tag::by_id(id))
     }
 
     /// Whether there was memory for figures per tag.
@@ -217,7 +249,10 @@ impl Snapshot {
     /// What is tracked but was allocated while no scope was active.
     #[must_use]
     pub fn untagged(&self) -> Usage {
-        self.tallies.tallies().first().map_or_else(Usage::default, Tally::usage)
+        self.tallies
+            .tallies()
+            .first()
+            .map_or_else(Usage::default, Tally::usage)
     }
 
     /// What is live without a tag ref.
@@ -240,7 +275,11 @@ impl Snapshot {
 
 impl Tally {
     fn usage(&self) -> Usage {
-        Usage { live_objs: self.objs, live_bytes: self.bytes, slot_bytes: self.slot_bytes }
+        Usage {
+            live_objs: self.objs,
+            live_bytes: self.bytes,
+            slot_bytes: self.slot_bytes,
+        }
     }
 }
 

@@ -23,7 +23,11 @@ pub(crate) fn map_zeroed(bytes: usize) -> *mut u8 {
             0,
         )
     };
-    if at == libc::MAP_FAILED { ptr::null_mut() } else { at.cast() }
+    if at == libc::MAP_FAILED {
+        ptr::null_mut()
+    } else {
+        at.cast()
+    }
 }
 
 /// Gives back what [`map_zeroed`] returned.
@@ -55,17 +59,27 @@ const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 pub(crate) fn barrier_all_threads() -> bool {
     // SAFETY: membarrier touches no memory of the caller's; registering twice is harmless.
     unsafe {
-        libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0
+        libc::syscall(
+            libc::SYS_membarrier,
+            MEMBARRIER_REGISTER_PRIVATE_EXPEDITED,
+            0,
+            0,
+        ) == 0
             && libc::syscall(libc::SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0
     }
 }
 
 /// Monotonic time in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `t` is a timespec to be written.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
-    (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+    (t.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(t.tv_nsec as u64)
 }
 
 /// Lets another thread run.

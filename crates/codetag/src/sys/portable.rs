@@ -103,7 +103,11 @@ thread_local! {
 #[inline(always)]
 pub(crate) fn hot_heap() -> usize {
     let heap = HOT.with(|h| h.heap.get());
-    if heap == 0 { (&raw const crate::alloc::NO_HEAP).addr() } else { heap }
+    if heap == 0 {
+        (&raw const crate::alloc::NO_HEAP).addr()
+    } else {
+        heap
+    }
 }
 
 /// The number of this thread's heap; 0 while it has none.
@@ -116,7 +120,11 @@ pub(crate) fn hot_number() -> u64 {
 #[inline(always)]
 pub(crate) fn hot_tag_word() -> usize {
     let word = HOT.with(|h| h.tag_word.get());
-    if word == 0 { (&raw const crate::alloc::UNTAGGED_WORD).addr() } else { word }
+    if word == 0 {
+        (&raw const crate::alloc::UNTAGGED_WORD).addr()
+    } else {
+        word
+    }
 }
 
 /// What this thread's life has come to; the meaning is `thread`'s.

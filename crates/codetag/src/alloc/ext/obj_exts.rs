@@ -17,22 +17,43 @@ use core::ptr;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// The id word of the current tag of this thread; 0 while no scope is active.
+/// The current tag of this thread.
 #[inline(always)]
-pub(crate) fn current_word() -> u32 {
+fn current_tag() -> &'static CodeTag {
     let word = ptr::with_exposed_provenance::<Cell<&'static CodeTag>>(sys::hot_tag_word());
     // SAFETY: the hot word is the address of this thread's current tag, or of a word that says
     // untagged; both live as long as the thread.
-    let tag = unsafe { (*word).get() };
+    unsafe { (*word).get() }
+}
+
+/// The id word of the current tag of this thread; 0 while no scope is active.
+pub(crate) fn current_word() -> u32 {
+    let tag = current_tag();
     let id = tag.id_word();
     if id == NO_ID { tag.assign() } else { id }
 }
 
-/// Stores the ref of a slot that was just taken.
+/// Stores the ref of a slot that was just taken; returns the slot.
 #[inline(always)]
-pub(crate) fn store(slab: &Slab, at: *mut u8, bytes: usize) {
+pub(crate) fn store(slab: &'static Slab, at: *mut u8, bytes: usize) -> *mut u8 {
+    let tag = current_tag();
+    let id = tag.id_word();
+    if id == NO_ID {
+        return store_first(tag, slab, at, bytes);
+    }
     // SAFETY: `at` is a slot of `slab`, and slabs are cut with refs unless the state is never.
-    unsafe { slab.ref_of(at) }.store(current_word() | bytes as u32, Relaxed);
+    unsafe { slab.ref_of(at) }.store(id | bytes as u32, Relaxed);
+    at
+}
+
+/// The same for a tag that has no id yet.
+#[cold]
+#[inline(never)]
+fn store_first(tag: &'static CodeTag, slab: &'static Slab, at: *mut u8, bytes: usize) -> *mut u8 {
+    let id = tag.assign();
+    // SAFETY: as in `store`.
+    unsafe { slab.ref_of(at) }.store(id | bytes as u32, Relaxed);
+    at
 }
 
 /// Clears the ref of a slot that is about to be freed.
@@ -71,7 +92,11 @@ fn refs(slab: &Slab) -> impl Iterator<Item = &AtomicU32> {
     let (first, n) = slab.vector();
     let base = slab.base();
     // SAFETY: the vector lies inside the chunk, and whoever calls has the slab's generation.
-    (0..n).map(move |i| unsafe { &*base.with_addr(first.wrapping_add(i * 4)).cast::<AtomicU32>() })
+    (0..n).map(move |i| unsafe {
+        &*base
+            .with_addr(first.wrapping_add(i * 4))
+            .cast::<AtomicU32>()
+    })
 }
 
 /// Clears a slab's vector. The caller has its generation.

@@ -20,7 +20,10 @@ static CHANGE: SpinLock = SpinLock::new();
 /// Set before the first slab is cut, never changed after: no extension memory.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-const SITES: Flags = Flags { clear: clear_all, works };
+const SITES: Flags = Flags {
+    clear: clear_all,
+    works,
+};
 
 fn never() -> bool {
     NEVER.load(Relaxed)
@@ -44,21 +47,29 @@ pub(crate) fn must_clear() -> bool {
     TOGGLE.must_clear()
 }
 
-/// The first thing an allocation does with a slot from the bin.
+/// What an allocation does with a slot that it took from the bin; returns the slot, so that the
+/// rare case can be a jump.
+///
+/// # Safety
+///
+/// `at` was taken from `bin` just now.
 #[inline(always)]
-pub(crate) fn mark_in(bin: &Bin, at: *mut u8, bytes: usize) {
-    if switch::alloc_on()
-        && let Some(slab) = bin.slab()
-    {
-        obj_exts::store(slab, at, bytes);
+pub(crate) unsafe fn mark_in(bin: &Bin, at: *mut u8, bytes: usize) -> *mut u8 {
+    if switch::alloc_on() {
+        // SAFETY: a bin that had a slot has the slab that it came from.
+        obj_exts::store(unsafe { bin.slab_unchecked() }, at, bytes)
+    } else {
+        at
     }
 }
 
 /// The same for a slot of a known slab.
 #[inline(always)]
-pub(crate) fn mark(slab: &Slab, at: *mut u8, bytes: usize) {
+pub(crate) fn mark(slab: &'static Slab, at: *mut u8, bytes: usize) -> *mut u8 {
     if switch::alloc_on() {
-        obj_exts::store(slab, at, bytes);
+        obj_exts::store(slab, at, bytes)
+    } else {
+        at
     }
 }
 
@@ -105,7 +116,11 @@ pub(crate) fn large_insert(at: *mut u8, bytes: usize, was: Option<LargeEntry>) {
     if never() {
         return;
     }
-    let tracked = if was.is_some() { switch::free_on() } else { switch::alloc_on() };
+    let tracked = if was.is_some() {
+        switch::free_on()
+    } else {
+        switch::alloc_on()
+    };
     let word = if tracked {
         match (obj_exts::current_word(), was) {
             // Without a scope the owner stays.
@@ -120,7 +135,11 @@ pub(crate) fn large_insert(at: *mut u8, bytes: usize, was: Option<LargeEntry>) {
 
 /// A large object is about to go, or to be reallocated.
 pub(crate) fn large_remove(at: *mut u8, bytes: usize) -> LargeEntry {
-    if never() { LargeEntry { word: UNTRACKED } } else { page_ext::remove(at, bytes) }
+    if never() {
+        LargeEntry { word: UNTRACKED }
+    } else {
+        page_ext::remove(at, bytes)
+    }
 }
 
 /// The realloc of a large object failed.

@@ -46,9 +46,18 @@ unsafe impl Sync for Shard {}
 
 impl Shard {
     const fn new() -> Self {
-        let table =
-            Table { entries: ptr::null_mut(), capacity: 0, len: 0, lost_objs: 0, lost_bytes: 0, version: 0 };
-        Self { lock: SpinLock::new(), table: UnsafeCell::new(table) }
+        let table = Table {
+            entries: ptr::null_mut(),
+            capacity: 0,
+            len: 0,
+            lost_objs: 0,
+            lost_bytes: 0,
+            version: 0,
+        };
+        Self {
+            lock: SpinLock::new(),
+            table: UnsafeCell::new(table),
+        }
     }
 
     fn with<R>(&self, f: impl FnOnce(&mut Table) -> R) -> R {
@@ -259,7 +268,14 @@ mod tests {
     use std::collections::HashMap;
 
     fn table() -> Table {
-        Table { entries: ptr::null_mut(), capacity: 0, len: 0, lost_objs: 0, lost_bytes: 0, version: 0 }
+        Table {
+            entries: ptr::null_mut(),
+            capacity: 0,
+            len: 0,
+            lost_objs: 0,
+            lost_bytes: 0,
+            version: 0,
+        }
     }
 
     #[test]
@@ -275,7 +291,11 @@ mod tests {
             let grow = (round / 20_000) % 2 == 0;
             let addr = (1 + next() % 5_000) * 4096;
             if grow && !map.contains_key(&addr) {
-                t.insert(Entry { addr, bytes: addr / 2, word: round });
+                t.insert(Entry {
+                    addr,
+                    bytes: addr / 2,
+                    word: round,
+                });
                 map.insert(addr, round);
             } else if let Some(word) = map.remove(&addr) {
                 assert_eq!(t.remove(addr, addr / 2).word, word);
