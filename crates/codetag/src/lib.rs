@@ -1,4 +1,51 @@
-//! Which code owns the heap right now.
+//! Which code owns the heap right now: exact live bytes per code site, cheap enough to leave in.
+//!
+//! # What it counts
+//!
+//! Every object that the program's global allocator hands out while profiling is on is charged to
+//! the *current tag* of the thread that allocates it: that of the innermost running function with
+//! [`#[alloc_tag]`](alloc_tag). What was allocated while no such function ran is *untagged*; what is
+//! older than the last [`enable`] is *untracked*: its number and slot bytes are known. Figures are
+//! exact whenever nothing moves, and nothing is sampled. Memory that does not go through the global
+//! allocator (C libraries, mappings, stacks) is not seen.
+//!
+//! # Setup
+//!
+//! ```
+//! #[global_allocator]
+//! static ALLOC: codetag::TagAlloc = codetag::TagAlloc::system();
+//!
+//! #[codetag::alloc_tag]
+//! fn load(words: usize) -> Vec<String> {
+//!     (0..words).map(|n| n.to_string()).collect()
+//! }
+//!
+//! fn main() -> Result<(), codetag::EnableError> {
+//!     codetag::enable()?; // or CODETAG=1 in the environment
+//!     let words = load(1000);
+//!
+//!     let snapshot = codetag::Snapshot::take();
+//!     let load = snapshot.usages().find(|u| u.tag.function() == "load").unwrap();
+//!     assert_eq!(load.live_objs, 1001);
+//!
+//!     eprint!("{}", codetag::show_mem());
+//!     drop(words);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Reading the result
+//!
+//! [`Snapshot`] has the figures; [`show_mem()`] is a page that adds up; [`allocinfo()`] lists every
+//! tag in the form of Linux's `/proc/allocinfo`. *Requested* bytes are what the program asked for,
+//! *slot* bytes what the objects really take.
+//!
+//! # Costs
+//!
+//! Three configurations: *tags off* (compiled out, by `CODETAG_BUILD=off` at build time or
+//! `default-features = false`: a tagged function is then the same machine code as without the
+//! attribute), *default-off* (compiled in, not enabled) and *enabled*. The README has the figures.
+//! The functions of this crate are present in each, so that users need no `cfg`.
 
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -34,3 +81,9 @@ pub use report::{
     show_mem,
 };
 pub use tag::{CodeTag, tags};
+
+/// The README's code, compiled and run as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+#[derive(Debug)]
+pub struct Readme;
