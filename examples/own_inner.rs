@@ -179,7 +179,7 @@ fn run() -> io::Result<bool> {
     writeln!(out, "One block of twice the limit: {refused}")?;
     let before = compare(out)?;
 
-    let (blocks, refused) = until_refused();
+    let (mut blocks, refused) = until_refused();
     writeln!(
         out,
         "{} blocks of 4,000 bytes, and then: {refused}",
@@ -187,9 +187,13 @@ fn run() -> io::Result<bool> {
     )?;
     let full = compare(out)?;
 
-    drop(blocks);
+    blocks.truncate(1_000);
     codetag::shrink();
-    writeln!(out, "All freed, and empty memory handed back:")?;
+    writeln!(
+        out,
+        "All but {} freed, and empty memory handed back:",
+        blocks.len()
+    )?;
     let after = compare(out)?;
     writeln!(out, "\n{}", codetag::show_mem())?;
     Ok(before && full && after)

@@ -200,14 +200,10 @@ impl fmt::Display for Skipped {
 /// Prints the program's own answer, then who owns the memory that it needed for it.
 fn print_report(index: &Index, skipped: &Skipped) -> io::Result<()> {
     let out = &mut BufWriter::new(io::stdout().lock());
-    writeln!(out, "{:>12} files", index.files())?;
-    writeln!(
-        out,
-        "{:>12} words, {} distinct",
-        index.words(),
-        index.distinct_words()
-    )?;
-    writeln!(out, "     skipped {skipped}\n")?;
+    let (words, distinct) = (index.words(), index.distinct_words());
+    writeln!(out, "  files: {}", index.files())?;
+    writeln!(out, "  words: {words}, {distinct} distinct")?;
+    writeln!(out, "skipped: {skipped}\n")?;
     writeln!(out, "{:>12} {:>8}  word", "occurrences", "files")?;
     for (word, count) in index.most_frequent(10) {
         // A word may be as long as its file.

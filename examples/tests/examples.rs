@@ -94,9 +94,9 @@ fn the_answer_is_that_of_the_files() {
     folder.write("a.txt", "The cat and the hat.");
     folder.write("deep/down/b", "the CAT");
     let expected = [
-        "2 files",
-        "7 words, 4 distinct",
-        "skipped 0 unreadable, 0 binary, 0 over 64 MiB",
+        "files: 2",
+        "words: 7, 4 distinct",
+        "skipped: 0 unreadable, 0 binary, 0 over 64 MiB",
         "occurrences    files  word",
         "3        2  the",
         "2        2  cat",
@@ -122,9 +122,9 @@ fn what_gitignore_names_is_left_out_and_the_rest_of_the_skipped_is_counted() {
     huge.set_len((64 << 20) + 1)
         .expect("a sparse file takes no room");
     let expected = [
-        "1 files",
-        "1 words, 1 distinct",
-        "skipped 0 unreadable, 2 binary, 1 over 64 MiB",
+        "files: 1",
+        "words: 1, 1 distinct",
+        "skipped: 0 unreadable, 2 binary, 1 over 64 MiB",
     ];
     assert_eq!(answer(&folder.run())[..3], expected);
 }
@@ -135,7 +135,7 @@ fn what_gitignore_names_is_left_out_and_the_rest_of_the_skipped_is_counted() {
 fn an_unreadable_file_is_counted() {
     assert_eq!(
         answer(&show_mem(&["/proc/self/mem"]))[2],
-        "skipped 1 unreadable, 0 binary, 0 over 64 MiB"
+        "skipped: 1 unreadable, 0 binary, 0 over 64 MiB"
     );
 }
 
@@ -144,7 +144,7 @@ fn an_empty_folder_has_no_words() {
     let folder = Scratch::new("empty");
     assert_eq!(
         answer(&folder.run())[..2],
-        ["0 files", "0 words, 0 distinct"]
+        ["files: 0", "words: 0, 0 distinct"]
     );
 }
 
@@ -154,7 +154,7 @@ fn a_single_file_is_a_path_too() {
     folder.write("only", "one two");
     let path = folder.0.join("only");
     let output = show_mem(&["--", path.to_str().expect("the temporary folder is UTF-8")]);
-    assert_eq!(answer(&output)[..2], ["1 files", "2 words, 2 distinct"]);
+    assert_eq!(answer(&output)[..2], ["files: 1", "words: 2, 2 distinct"]);
 }
 
 #[test]
