@@ -10,6 +10,7 @@ use crate::sys;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+pub use grammar::UnknownWord;
 use grammar::{Setting, Wish};
 use std::io;
 
@@ -93,8 +94,8 @@ pub struct State {
     pub kind: StateKind,
     /// How long it has been so, in nanoseconds; 0 before the first allocation.
     pub since_ns: u64,
-    /// The first part of `CODETAG` that was not understood, at most 48 bytes of it.
-    pub unknown_word: Option<&'static str>,
+    /// The first part of `CODETAG` that was not understood.
+    pub unknown_word: Option<UnknownWord>,
 }
 
 impl fmt::Display for State {
@@ -112,7 +113,10 @@ static SINCE_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Runs once, before the first allocation is served. Allocates nothing.
 pub(crate) fn start() {
-    let wish = grammar::parse(env_codetag());
+    // Longer than any value that makes sense; what is cut off shows as an unknown word.
+    let mut value = [0; 256];
+    let n = sys::env_at_start(c"CODETAG", &mut value).unwrap_or(0);
+    let wish = grammar::parse(&value[..n]);
     let on = match wish.setting {
         Some(setting) => setting == Setting::On,
         None => cfg!(feature = "enabled-by-default"),
@@ -122,14 +126,6 @@ pub(crate) fn start() {
         sys::at_exit(page_at_exit);
     }
     SINCE_NS.store(sys::now_ns(), Relaxed);
-}
-
-/// The value of `CODETAG`; empty if it is not set.
-#[allow(unsafe_code)] // The one call that borrows from the environment.
-fn env_codetag() -> &'static [u8] {
-    // SAFETY: this is the process's first allocation, so next to nothing has run that could change
-    // the environment meanwhile, and the parser copies what it keeps.
-    unsafe { sys::env_var(c"CODETAG") }.unwrap_or_default()
 }
 
 extern "C" fn page_at_exit() {

@@ -75,7 +75,7 @@ pub use alloc::{TagAlloc, shrink};
 pub use codetag_macros::alloc_tag;
 #[cfg(codetag_off)]
 pub use codetag_macros::alloc_tag_off as alloc_tag;
-pub use control::{EnableError, State, StateKind, disable, enable, is_enabled, state};
+pub use control::{EnableError, State, StateKind, UnknownWord, disable, enable, is_enabled, state};
 pub use report::{
     AllocInfo, ClassUsage, HeapTotals, ShowMem, Snapshot, TagUsage, Untracked, Usage, allocinfo,
     show_mem,

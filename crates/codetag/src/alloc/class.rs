@@ -3,6 +3,11 @@
 //! Steps of 8 bytes up to 128, eight steps per doubling up to 1 KiB, and above that sizes that cut
 //! a slab into equal parts. Above 128 bytes a slot is at most one eighth larger than the request.
 //! Each class from 128 up is a multiple of 16, each power of two is a class.
+//!
+//! # Safety model
+//!
+//! The only unsafe code is table look-ups whose index is in range by construction: a [`Class`] is
+//! made from the tables themselves, so its index is below [`CLASSES`].
 
 use core::fmt;
 
@@ -19,7 +24,7 @@ pub(crate) const OUTSIDE_FROM: usize = 1 << 10;
 /// Tag refs that the chunk's head reserves for one slab.
 pub(crate) const OUTSIDE_REFS: usize = 64;
 
-const SIZES: [u32; 65] = [
+static SIZES: [u32; 65] = [
     8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, //
     144, 160, 176, 192, 208, 224, 240, 256, 288, 320, 352, 384, 416, 448, 480, 512, //
     576, 640, 704, 768, 832, 896, 960, 1024, 1168, 1328, 1488, 1680, 1920, 2048, 2336,
@@ -171,14 +176,17 @@ impl Class {
     }
 
     /// Bytes of one slot.
-    pub(crate) const fn slot_bytes(self) -> u32 {
-        SIZES[self.0 as usize]
+    pub(crate) fn slot_bytes(self) -> u32 {
+        // SAFETY: as in `geometry`.
+        unsafe { *SIZES.get_unchecked(self.index()) }
     }
 
     /// The layout of a slab.
     pub(crate) fn geometry(self, with_refs: bool) -> Geometry {
         let table = if with_refs { &TAGGED } else { &PLAIN };
-        table[self.index()]
+        // SAFETY: a class's index is below CLASSES. Indexing could panic, and nothing on the
+        // allocation path may.
+        unsafe { *table.get_unchecked(self.index()) }
     }
 }
 

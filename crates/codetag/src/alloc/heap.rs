@@ -468,7 +468,7 @@ fn link_slots(first: *mut u8, bytes: usize, n: u32) {
     unsafe {
         slot.cast::<Slot>().write(Slot {
             next: ptr::null_mut(),
-        })
+        });
     };
 }
 

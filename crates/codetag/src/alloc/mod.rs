@@ -5,6 +5,12 @@
 //! [`thread`] finds the thread's [`heap`]; heaps own slabs ([`slab`], [`class`]) cut from chunks
 //! ([`chunk`]) from the instance's inner allocator ([`inner`]). [`ext`] is what tags add. [`scan`]
 //! is what reports read.
+//!
+//! # Safety model
+//!
+//! The unsafe calls here pass on the contract of [`GlobalAlloc`] to [`path`], or to the instance's
+//! own `A`. A block goes back where it came from because an instance's role never changes once it
+//! has served a call.
 
 // Raw memory is what this room is about; each file states its safety model.
 #![allow(unsafe_code)]

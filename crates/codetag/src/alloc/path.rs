@@ -137,7 +137,7 @@ unsafe fn free_small(at: *mut u8) {
     unsafe {
         at.cast::<Slot>().write(Slot {
             next: slab.free.load(Relaxed),
-        })
+        });
     };
     slab.free.store(at.cast(), Relaxed);
     match slab.occupancy().local_free() {

@@ -15,7 +15,7 @@ use super::heap::Heap;
 use crate::protocol::{Occupancy, Place, Std};
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
 
 /// Bytes of one header.
 pub(crate) const HEADER_BYTES: usize = 128;
@@ -131,12 +131,12 @@ impl Slab {
         let mut turns = 0;
         loop {
             let g = self.generation.load(Relaxed);
-            if g & 1 == 0
-                && self
-                    .generation
-                    .compare_exchange_weak(g, g | 1, AcqRel, Relaxed)
-                    .is_ok()
-            {
+            let odd = self
+                .generation
+                .compare_exchange_weak(g & !1, g | 1, AcqRel, Relaxed);
+            if odd.is_ok() {
+                // A reader that sees a word of the change sees the odd generation.
+                fence(Release);
                 return;
             }
             turns += 1;

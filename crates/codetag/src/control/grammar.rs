@@ -1,6 +1,7 @@
 //! The one parser of `CODETAG`. Allocates nothing and never fails: what it does not understand is
 //! remembered for [`state()`](crate::state) and the page.
 
+use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicUsize};
 
@@ -54,16 +55,41 @@ fn keep(word: &[u8]) {
     UNKNOWN_BYTES.store(n, Release);
 }
 
-/// The first part that was not understood.
-#[allow(unsafe_code)] // One reinterpretation of bytes that no longer change.
-pub(super) fn unknown_word() -> Option<&'static str> {
-    let n = UNKNOWN_BYTES.load(Acquire);
-    if n == 0 {
-        return None;
+/// A part of `CODETAG` that was not understood: its first 48 bytes, each that is not printable
+/// ASCII as a question mark.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct UnknownWord {
+    bytes: [u8; KEPT_BYTES],
+    len: usize,
+}
+
+impl UnknownWord {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
-    // SAFETY: `n` bytes were written before `n` was, and never change after.
-    let bytes = unsafe { core::slice::from_raw_parts(UNKNOWN.as_ptr().cast::<u8>(), n) };
-    core::str::from_utf8(bytes).ok()
+}
+
+impl fmt::Display for UnknownWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for UnknownWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// The first part that was not understood.
+pub(super) fn unknown_word() -> Option<UnknownWord> {
+    let len = UNKNOWN_BYTES.load(Acquire);
+    (len > 0).then(|| UnknownWord {
+        bytes: UNKNOWN.each_ref().map(|b| b.load(Relaxed)),
+        len,
+    })
 }
 
 #[cfg(test)]
@@ -77,6 +103,10 @@ mod tests {
         }
     }
 
+    fn unknown() -> Option<String> {
+        unknown_word().map(|w| w.to_string())
+    }
+
     #[test]
     fn states_and_words() {
         assert_eq!(parse(b""), wish(None, false));
@@ -85,14 +115,18 @@ mod tests {
         assert_eq!(parse(b"never"), wish(Some(Setting::Never), false));
         assert_eq!(parse(b"1,exit"), wish(Some(Setting::On), true));
         assert_eq!(parse(b" never , exit "), wish(Some(Setting::Never), true));
-        assert_eq!(unknown_word(), None);
+        assert_eq!(unknown(), None);
 
         assert_eq!(
             parse(b"1,exit,compre\xffssed"),
             wish(Some(Setting::On), true)
         );
-        assert_eq!(unknown_word(), Some("compre?ssed"));
+        assert_eq!(unknown().as_deref(), Some("compre?ssed"));
         assert_eq!(parse(b"yes"), wish(None, false));
-        assert_eq!(unknown_word(), Some("compre?ssed"), "the first one is kept");
+        assert_eq!(
+            unknown().as_deref(),
+            Some("compre?ssed"),
+            "the first one is kept"
+        );
     }
 }

@@ -177,12 +177,14 @@ impl<A: Atomics> Occupancy<'_, A> {
     /// The owner took `n` more slots for its bin.
     #[inline]
     pub fn take_local(&self, n: u32) {
-        self.used.store(self.used.load(Relaxed) + n, Release);
+        self.used
+            .store(self.used.load(Relaxed).wrapping_add(n), Release);
     }
 
     /// The owner gives back `n` slots that were never handed out.
     pub fn return_local(&self, n: u32) {
-        self.used.store(self.used.load(Relaxed) - n, Release);
+        self.used
+            .store(self.used.load(Relaxed).wrapping_sub(n), Release);
     }
 
     /// The owner freed one slot and linked it into its own list.

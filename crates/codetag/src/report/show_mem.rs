@@ -91,12 +91,11 @@ impl ShowMem {
             write!(f, "; {without} tags have none and count as untagged")?;
         }
         writeln!(f)?;
-        writeln!(
-            f,
-            "{:>24}: {}",
-            "unknown words",
-            state.unknown_word.unwrap_or("none")
-        )
+        write!(f, "{:>24}: ", "unknown words")?;
+        match state.unknown_word {
+            Some(word) => writeln!(f, "{word}"),
+            None => writeln!(f, "none"),
+        }
     }
 
     fn coverage_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -88,16 +88,21 @@ pub(crate) fn yield_now() {
     unsafe { libc::sched_yield() };
 }
 
-/// The value of an environment variable at the moment of the call, without allocating.
-///
-/// # Safety
-///
-/// Nothing changes the environment while the returned bytes are in use.
-pub(crate) unsafe fn env_var(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: `name` is a C string.
-    let at = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: getenv returns null or a C string that stays until the environment changes.
-    (!at.is_null()).then(|| unsafe { CStr::from_ptr(at) }.to_bytes())
+/// Copies the first bytes of an environment variable; returns how many there are, none if it is not
+/// set. Allocates nothing. Called once, before the first allocation is served: next to nothing has
+/// run by then that could change the environment meanwhile.
+pub(crate) fn env_at_start(name: &CStr, to: &mut [u8]) -> Option<usize> {
+    // SAFETY: `name` is a C string; nothing changes the environment meanwhile, as above.
+    let value = unsafe {
+        let at = libc::getenv(name.as_ptr());
+        if at.is_null() {
+            return None;
+        }
+        CStr::from_ptr(at).to_bytes()
+    };
+    let n = value.len().min(to.len());
+    to[..n].copy_from_slice(&value[..n]);
+    Some(n)
 }
 
 /// Runs `f` when the process exits.

@@ -10,6 +10,7 @@
 
 use super::super::chunk;
 use super::super::slab::Slab;
+use super::super::thread;
 use crate::sys;
 use crate::tag::{CodeTag, NO_ID};
 use core::cell::Cell;
@@ -28,6 +29,8 @@ fn current_tag() -> &'static CodeTag {
 
 /// The id word of the current tag of this thread; 0 while no scope is active.
 pub(crate) fn current_word() -> u32 {
+    // A thread that reallocates before it ever allocated has no word of its own yet.
+    thread::own_heap();
     let tag = current_tag();
     let id = tag.id_word();
     if id == NO_ID { tag.assign() } else { id }

@@ -1,4 +1,8 @@
 //! The twin for builds without tags.
+//!
+//! # Safety model
+//!
+//! Nothing here touches memory; one signature is unsafe because its twin's is.
 
 use super::super::class::{Class, Geometry};
 use super::super::heap::Bin;

@@ -1,4 +1,9 @@
 //! Tags compiled in: what each step of the allocator does about them, and the switch.
+//!
+//! # Safety model
+//!
+//! As of `path`: slots that come in are live, so their slabs are cut, and slabs are cut with refs
+//! unless the state is never, in which no site is ever on.
 
 use super::super::class::{Class, Geometry, SMALL_MAX};
 use super::super::heap::Bin;
