@@ -1,7 +1,27 @@
 //! The written lists. An entry that no longer holds is a fault too, so they stay as short as the truth.
 
 /// Shipped files with `unsafe`; each opens with a `# Safety model`.
-pub const UNSAFE_SHIPPED: &[&str] = &["crates/codetag/src/alloc/mod.rs"];
+pub const UNSAFE_SHIPPED: &[&str] = &[
+    "crates/codetag/src/alloc/chunk.rs",
+    "crates/codetag/src/alloc/class.rs",
+    "crates/codetag/src/alloc/ext/obj_exts.rs",
+    "crates/codetag/src/alloc/ext/off.rs",
+    "crates/codetag/src/alloc/ext/on.rs",
+    "crates/codetag/src/alloc/ext/page_ext.rs",
+    "crates/codetag/src/alloc/heap.rs",
+    "crates/codetag/src/alloc/inner.rs",
+    "crates/codetag/src/alloc/large.rs",
+    "crates/codetag/src/alloc/mod.rs",
+    "crates/codetag/src/alloc/path.rs",
+    "crates/codetag/src/alloc/scan.rs",
+    "crates/codetag/src/alloc/slab.rs",
+    "crates/codetag/src/alloc/thread.rs",
+    "crates/codetag/src/report/scratch.rs",
+    "crates/codetag/src/scope/future.rs",
+    "crates/codetag/src/sys/linux.rs",
+    "crates/codetag/src/sys/portable.rs",
+    "crates/codetag/src/tag/ids.rs",
+];
 
 /// Files with `unsafe` that nobody links: tests, benches, examples. A path that ends in `/` is a directory.
 /// Second: what they need it for.
@@ -14,7 +34,19 @@ pub const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
         "benches/workload/patterns.rs",
         "calls std::alloc's functions as collections do",
     ),
+    (
+        "crates/codetag/tests/attribute/unsafe_fns.rs",
+        "the attribute on unsafe functions",
+    ),
+    (
+        "crates/codetag/tests/programs/",
+        "inner allocators of their own, and blocks of any alignment",
+    ),
+    ("examples/own_inner.rs", "an inner allocator of its own"),
 ];
+
+/// Directories of files that stand for code of users, who may allow and do what they like.
+pub const USER_CODE: &[&str] = &["crates/codetag/tests/subjects/", "crates/codetag/tests/ui/"];
 
 /// No source file is longer, so that one file stays one idea.
 pub const LINES_MAX: usize = 600;

@@ -51,7 +51,10 @@ fn walk(tokens: TokenStream, findings: &mut Findings) {
                 }
                 walk(group.stream(), findings);
             }
-            TokenTree::Ident(ident) if ident == "unsafe" => findings.has_unsafe = true,
+            // `Token![unsafe]` names a token of somebody else's code.
+            TokenTree::Ident(ident) if ident == "unsafe" && tokens.len() > 1 => {
+                findings.has_unsafe = true
+            }
             TokenTree::Ident(ident)
                 if (ident == "todo" || ident == "unimplemented") && punct(index + 1, '!') =>
             {
@@ -136,6 +139,7 @@ mod tests {
     #[test]
     fn unsafe_is_seen_in_code_only() {
         assert!(findings("fn f() { g(unsafe { 1 }) }").has_unsafe);
+        assert!(!findings("fn f() { peek(Token![unsafe]) }").has_unsafe);
         assert!(
             !findings("// unsafe\n#![deny(unsafe_code)]\nfn f() -> &'static str { \"unsafe\" }")
                 .has_unsafe
