@@ -83,7 +83,7 @@ pub(crate) fn metadata_bytes() -> MetadataBytes {
     MetadataBytes {
         tags_bytes: tags * size_of::<CodeTag>() as u64,
         relocations_bytes: tags * RELOCATION_BYTES as u64,
-        strings_bytes: listed.iter().map(|tag| tag.string_bytes() as u64).sum(),
+        strings_bytes: listed.iter().map(|tag| tag.text.len() as u64).sum(),
         registry_bytes: u64::from(max_id()) * size_of::<*const CodeTag>() as u64,
     }
 }
