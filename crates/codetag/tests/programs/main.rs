@@ -7,20 +7,31 @@
 // The inner allocator of the tests, and programs that call the allocator with layouts of their own.
 #![allow(unsafe_code)]
 
+mod block;
+mod check;
 mod inner;
+mod labels;
+mod page;
 mod runner;
+mod slots;
+mod watch;
 
+mod model;
 mod patterns;
 
 use codetag::TagAlloc;
 use inner::{INNER, TestInner};
 use runner::Program;
 use std::process::ExitCode;
+use watch::Watched;
 
 #[global_allocator]
-static ALLOC: TagAlloc<&'static TestInner> = TagAlloc::new(&INNER);
+static ALLOC: Watched<TagAlloc<&'static TestInner>> = Watched(TagAlloc::new(&INNER));
 
 fn main() -> ExitCode {
-    let programs: Vec<Program> = [patterns::programs()].into_iter().flatten().collect();
+    let programs: Vec<Program> = [patterns::programs(), model::programs()]
+        .into_iter()
+        .flatten()
+        .collect();
     runner::main(&programs)
 }

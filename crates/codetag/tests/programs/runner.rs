@@ -1,5 +1,6 @@
 //! Runs each program in a child and says what came of it.
 
+use crate::watch;
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::env;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
@@ -27,17 +28,36 @@ pub(crate) struct Program {
     pub(crate) run: fn(),
     /// What the parent says of the child's output beside its success.
     pub(crate) check: fn(&Output),
+    /// Whether every block is kept in the account of `watch`.
+    pub(crate) watched: bool,
 }
 
 impl Program {
     /// A program that runs with profiling as the default has it and checks itself.
     pub(crate) const fn new(name: &'static str, run: fn()) -> Self {
-        Self { name, codetag: None, run, check: |_| {} }
+        Self {
+            name,
+            codetag: None,
+            run,
+            check: |_| {},
+            watched: false,
+        }
     }
 
     /// The same with `CODETAG=value`.
     pub(crate) const fn with_codetag(self, value: &'static str) -> Self {
-        Self { codetag: Some(value), ..self }
+        Self {
+            codetag: Some(value),
+            ..self
+        }
+    }
+
+    /// The same with every block in the account of `watch`, from the first on.
+    pub(crate) const fn watched(self) -> Self {
+        Self {
+            watched: true,
+            ..self
+        }
     }
 
     /// The same with a look at the output by the parent.
@@ -49,24 +69,50 @@ impl Program {
 /// The parent: a test per program. The child: the program.
 pub(crate) fn main(programs: &[Program]) -> ExitCode {
     if let Ok(name) = env::var(CHILD) {
-        let program = programs.iter().find(|p| p.name == name).expect("a program of that name");
+        let program = programs
+            .iter()
+            .find(|p| p.name == name)
+            .expect("a program of that name");
+        match program.codetag {
+            _ if !program.watched => watch::stop(),
+            Some("1") if codetag::is_enabled() => watch::turned_on(true),
+            _ => {}
+        }
         (program.run)();
         println!("{DONE}");
         return ExitCode::SUCCESS;
     }
-    let trials = programs.iter().copied().map(|p| Trial::test(p.name, move || in_child(p))).collect();
+    watch::stop();
+    let trials = programs
+        .iter()
+        .copied()
+        .map(|p| Trial::test(p.name, move || in_child(p)))
+        .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
 fn in_child(program: Program) -> Result<(), Failed> {
     let mut command = Command::new(env::current_exe()?);
-    command.env(CHILD, program.name).env_remove("CODETAG").stdin(Stdio::null());
+    command
+        .env(CHILD, program.name)
+        .env_remove("CODETAG")
+        .stdin(Stdio::null());
     if let Some(value) = program.codetag {
         command.env("CODETAG", value);
     }
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    if program.watched {
+        // A printed backtrace takes more blocks than the account has room for.
+        command.env("RUST_BACKTRACE", "0");
+    }
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
     let output = output_of(child)?;
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     if !output.status.success() || !out.contains(DONE) {
         return Err(format!("{}\n--- stdout\n{out}\n--- stderr\n{err}", output.status).into());
     }

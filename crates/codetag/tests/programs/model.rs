@@ -1,0 +1,79 @@
+//! A model test: random operations, and after each what it must have done; at snapshots, every
+//! figure.
+//!
+//! `ops` says what operations there are and draws them from random numbers or from bytes; the
+//! `interpreter` does them on several threads, one after the other, and keeps every block's
+//! contents, address and size in mind. What the figures must be is `watch`'s.
+//!
+//! `CODETAG_MODEL_OPS` is the number of operations, `CODETAG_MODEL_SEED` the seed.
+
+mod interpreter;
+mod ops;
+mod workers;
+
+use crate::runner::Program;
+use interpreter::Interpreter;
+use ops::{Bytes, Random, Source};
+
+pub(crate) fn programs() -> Vec<Program> {
+    [
+        Program::new("random_operations_agree_with_the_model", default_off),
+        Program::new(
+            "random_operations_agree_with_the_model_under_never",
+            default_off,
+        )
+        .with_codetag("never"),
+        Program::new(
+            "operations_drawn_from_bytes_agree_with_the_model",
+            from_bytes,
+        ),
+    ]
+    .map(Program::watched)
+    .into()
+}
+
+fn env(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(
+        value
+            .parse()
+            .unwrap_or_else(|e| panic!("{name}={value}: {e}")),
+    )
+}
+
+fn seed() -> u64 {
+    let seed = env("CODETAG_MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("CODETAG_MODEL_SEED={seed}");
+    seed
+}
+
+/// Does operations until `source` has no more.
+fn run(mut source: impl Source) {
+    let mut interpreter = Interpreter::new();
+    while let Some(op) = ops::next(&mut source) {
+        interpreter.run(op);
+    }
+    interpreter.finish();
+}
+
+fn default_off() {
+    let ops = env("CODETAG_MODEL_OPS").unwrap_or(100_000);
+    let source = Random::new(seed(), ops);
+    println!("CODETAG_MODEL_OPS={ops}");
+    run(source);
+}
+
+/// As a fuzz target draws them: many short runs, and bytes that are no good.
+fn from_bytes() {
+    run(Bytes::new(&[]));
+    run(Bytes::new(&[0]));
+    for byte in 0..=255 {
+        run(Bytes::new(&[byte; 40]));
+    }
+    let mut rng = fastrand::Rng::with_seed(seed());
+    let mut bytes = [0; 2000];
+    for _ in 0..40 {
+        rng.fill(&mut bytes);
+        run(Bytes::new(&bytes));
+    }
+}
