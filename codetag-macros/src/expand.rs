@@ -210,7 +210,7 @@ fn body_of(block: &Block) -> TokenStream {
     quote!(#(#stmts)*)
 }
 
-/// The last word of a type's path, or the type as it is written, without spaces.
+/// The last word of a type's path, or the type as one writes it.
 fn type_name(ty: &Type) -> String {
     match ty {
         Type::Path(path) if path.qself.is_none() => {
@@ -219,8 +219,22 @@ fn type_name(ty: &Type) -> String {
         }
         Type::Group(group) => type_name(&group.elem),
         Type::Paren(paren) => type_name(&paren.elem),
-        other => other.to_token_stream().to_string().replace(' ', ""),
+        other => without_loose_spaces(&other.to_token_stream().to_string()),
     }
+}
+
+/// Tokens come with spaces between them; only those between two words are needed.
+fn without_loose_spaces(tokens: &str) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut text = String::new();
+    let mut chars = tokens.chars().peekable();
+    while let Some(c) = chars.next() {
+        let between_words = text.ends_with(is_word) && chars.peek().copied().is_some_and(is_word);
+        if c != ' ' || between_words {
+            text.push(c);
+        }
+    }
+    text
 }
 
 fn tag_function(function: Function, name: Option<&LitStr>, cx: &Context) -> TokenStream {

@@ -92,7 +92,7 @@ macro_rules! twins {
         async fn $tagged($($args)*) $(-> $output)? $body
 
         #[alloc_tag]
-        #[must_use]
+        #[must_use = "its output is looked at"]
         #[allow(dead_code)]
         #[allow(clippy::toplevel_ref_arg)]
         async fn $wrapped($($args)*) $(-> $output)? $body

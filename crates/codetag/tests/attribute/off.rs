@@ -11,7 +11,7 @@ fn nothing_is_listed_and_every_shape_runs_untagged() {
         codetag_subject_2024::observations(),
     ];
     for observations in all {
-        assert_eq!(observations.len(), 82);
+        assert_eq!(observations.len(), 84);
         for (shape, seen) in observations {
             assert_eq!(seen, "untagged", "{shape}");
         }

@@ -484,6 +484,133 @@ mod renamed {
     }
 }
 
+#[alloc_tag]
+#[allow(clippy::needless_lifetimes)]
+async fn lifetimes<'a, 'b>(a: &'a str, b: &'b mut String) -> &'a str
+where
+    'b: 'a,
+{
+    b.push_str(a);
+    Yield::default().await;
+    assert_here("lifetimes");
+    b.as_str()
+}
+
+#[alloc_tag]
+async fn impl_in_result(fail: bool) -> Result<impl Fn() -> u32, String> {
+    if fail {
+        return Err("asked for".into());
+    }
+    Yield::default().await;
+    assert_here("impl_in_result");
+    Ok(|| 3)
+}
+
+#[alloc_tag]
+#[inline]
+#[track_caller]
+fn starts_with_items() -> (&'static str, u32) {
+    #![allow(dead_code)]
+    use ::std::panic::Location;
+    const ONE: u32 = 1;
+    fn nested() -> &'static str {
+        here()
+    }
+    assert_eq!(ONE, 1);
+    (nested(), Location::caller().line())
+}
+
+#[alloc_tag]
+async fn arguments_with_attributes(
+    #[cfg(any())] gone: Missing,
+    #[cfg(not(doctest))] kept: u32,
+    #[allow(unused_variables)] ignored: u32,
+) -> u32 {
+    #![allow(clippy::let_and_return)]
+    let sum = kept;
+    sum
+}
+
+#[alloc_tag]
+async fn takes_closures<F>(f: F, g: &(dyn Fn(u32) -> u32 + Sync)) -> u32
+where
+    F: AsyncOnce<u32>,
+{
+    let n = f.call().await;
+    assert_here("takes_closures");
+    g(n)
+}
+
+/// A future that is made once.
+pub trait AsyncOnce<T> {
+    /// Makes it, and says that it can be sent.
+    fn call(self) -> impl Future<Output = T> + Send;
+
+    /// Has a default, and asks for a size.
+    #[alloc_tag]
+    fn boxed(self) -> Pin<Box<dyn Future<Output = T> + Send>>
+    where
+        Self: Sized + Send + 'static,
+        T: 'static,
+    {
+        Box::pin(async move {
+            assert_here("boxed");
+            self.call().await
+        })
+    }
+}
+
+impl AsyncOnce<u32> for u32 {
+    #[alloc_tag]
+    async fn call(self) -> u32 {
+        Yield::default().await;
+        assert_here("call");
+        self
+    }
+}
+
+/// Generic in a lifetime and a type, and made in a future.
+#[derive(Debug)]
+pub struct Borrowing<'a, T>(&'a T, Vec<Box<dyn ::std::any::Any + Send>>);
+
+#[alloc_tag]
+impl<'a, T: Sync> Borrowing<'a, T> {
+    async fn new(from: &'a T) -> Self {
+        Yield::default().await;
+        assert_here("Borrowing::new");
+        Self(from, Vec::new())
+    }
+
+    async fn boxed(self: Box<Self>, _: &str) -> Result<&'a T, (&'a T, Self)> {
+        Yield::default().await;
+        if self.1.is_empty() {
+            Ok(self.0)
+        } else {
+            Err((self.0, *self))
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &T> + '_ {
+        assert_here("Borrowing::iter");
+        ::std::iter::once(self.0)
+    }
+}
+
+#[alloc_tag]
+impl<T> Whole for &[T] {
+    fn nothing(&self) {
+        assert_here("&[T]::nothing");
+    }
+}
+
+#[alloc_tag]
+impl dyn Speak {
+    fn twice(&self) -> String {
+        assert_here("dyn Speak::twice");
+        self.word() + &self.word()
+    }
+}
+
 fn hooks(stop: bool) -> Result<Vec<&'static str>, ::std::num::ParseIntError> {
     let mut seen = Vec::new();
     for n in 0..10 {
@@ -608,6 +735,25 @@ pub fn observations() -> Vec<(&'static str, String)> {
     saw("free", block_on(inline::deeper::free()));
     saw("by_path", renamed::user::by_path());
     saw("by_name", block_on(renamed::user::by_name()));
+
+    assert_eq!(block_on(is_send(lifetimes("a", &mut "b".into()))), "ba");
+    assert_eq!(block_on(impl_in_result(false)).unwrap()(), 3);
+    assert!(block_on(impl_in_result(true)).is_err());
+    let (nested, line) = starts_with_items();
+    saw("starts_with_items", nested);
+    assert_eq!(line, line!() - 2);
+    assert_eq!(block_on(is_send(arguments_with_attributes(1, 2))), 1);
+    assert_eq!(block_on(is_send(takes_closures(2u32, &|n| n + 1))), 3);
+    assert_eq!(block_on(is_send(AsyncOnce::boxed(2u32))), 2);
+    let borrowing = block_on(is_send(Borrowing::new(&1u8)));
+    assert_eq!(borrowing.iter().count(), 1);
+    assert_eq!(
+        block_on(is_send(Box::new(borrowing).boxed("x"))).unwrap(),
+        &1
+    );
+    (&[0u8][..]).nothing();
+    let speak: Box<dyn Speak> = Box::new(1u8);
+    assert_eq!(speak.twice(), "u8u8");
 
     let seen = hooks(false).unwrap();
     for (due, seen) in ["alloc_hooks", "untagged"].iter().cycle().zip(&seen[..4]) {
