@@ -50,20 +50,37 @@ use expand::Tags;
 ///
 /// # Examples
 ///
-/// ```ignore
+/// ```
+/// # use std::{io, path::Path};
+/// # type Index = Vec<String>;
 /// #[codetag::alloc_tag]
-/// fn load_index(path: &Path) -> io::Result<Index> { … }
+/// fn load_index(path: &Path) -> io::Result<Index> {
+///     Ok(std::fs::read_to_string(path)?.lines().map(String::from).collect())
+/// }
 ///
 /// #[codetag::alloc_tag(name = "session cache")]
-/// async fn fill(&self, key: Key) -> Session { … }
+/// async fn session(key: &str) -> String {
+///     format!("session of {key}")
+/// }
+///
+/// struct Parser {
+///     text: Vec<char>,
+/// }
 ///
 /// #[codetag::alloc_tag]
 /// impl Parser {
-///     fn parse(&mut self) -> Tree { … }
+///     fn new(text: &str) -> Self {
+///         Self { text: text.chars().collect() }
+///     }
 ///
 ///     #[codetag::alloc_tag(skip)]
-///     fn peek(&self) -> Option<char> { … }
+///     fn peek(&self) -> Option<char> {
+///         self.text.first().copied()
+///     }
 /// }
+/// # assert!(load_index(Path::new("/nowhere")).is_err());
+/// # assert_eq!(Parser::new("a").peek(), Some('a'));
+/// # drop(session("x"));
 /// ```
 ///
 /// # Errors
