@@ -53,7 +53,7 @@ fn walk(tokens: TokenStream, findings: &mut Findings) {
             }
             // `Token![unsafe]` names a token of somebody else's code.
             TokenTree::Ident(ident) if ident == "unsafe" && tokens.len() > 1 => {
-                findings.has_unsafe = true
+                findings.has_unsafe = true;
             }
             TokenTree::Ident(ident)
                 if (ident == "todo" || ident == "unimplemented") && punct(index + 1, '!') =>
