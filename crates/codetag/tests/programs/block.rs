@@ -55,7 +55,12 @@ impl Block {
 
     fn of(at: *mut u8, layout: Layout) -> Option<Self> {
         assert_eq!(at.addr() % layout.align(), 0, "{layout:?}");
-        (!at.is_null()).then_some(Self { at, layout })
+        // Not `then_some`: a block is freed when it is dropped, also one of nothing.
+        if at.is_null() {
+            None
+        } else {
+            Some(Self { at, layout })
+        }
     }
 
     /// `std::alloc::realloc`; false for null, which leaves the block as it was.
@@ -92,7 +97,7 @@ impl Block {
             unsafe {
                 self.at
                     .add(start)
-                    .copy_from_nonoverlapping(window.as_ptr(), n)
+                    .copy_from_nonoverlapping(window.as_ptr(), n);
             };
         }
     }
@@ -116,4 +121,12 @@ impl Drop for Block {
         // SAFETY: live, with this layout.
         unsafe { dealloc(self.at, self.layout) };
     }
+}
+
+/// How many they are, and their bytes.
+pub(crate) fn sum_of(blocks: &[Block]) -> (u64, u64) {
+    (
+        blocks.len() as u64,
+        blocks.iter().map(|b| b.size() as u64).sum(),
+    )
 }

@@ -116,7 +116,7 @@ impl TestInner {
         if every == 0 {
             return false;
         }
-        let fails = (self.towards_failure.fetch_add(1, SeqCst) + 1) % every == 0;
+        let fails = (self.towards_failure.fetch_add(1, SeqCst) + 1).is_multiple_of(every);
         self.failed.fetch_add(u64::from(fails), SeqCst);
         fails
     }
@@ -163,12 +163,11 @@ impl TestInner {
 // SAFETY: blocks are the system's; a block kept back is handed out again with its own layout only.
 unsafe impl GlobalAlloc for TestInner {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller's.
         if self.asks() {
-            ptr::null_mut()
-        } else {
-            unsafe { self.get(layout) }
+            return ptr::null_mut();
         }
+        // SAFETY: as the caller's.
+        unsafe { self.get(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {

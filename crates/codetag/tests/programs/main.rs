@@ -9,15 +9,23 @@
 
 mod block;
 mod check;
+mod figures;
 mod inner;
 mod labels;
 mod page;
 mod runner;
 mod slots;
+mod text;
 mod watch;
 
+mod control;
+mod faults;
+mod layouts;
+mod lives;
 mod model;
+mod pages;
 mod patterns;
+mod threads;
 
 use codetag::TagAlloc;
 use inner::{INNER, TestInner};
@@ -29,9 +37,18 @@ use watch::Watched;
 static ALLOC: Watched<TagAlloc<&'static TestInner>> = Watched(TagAlloc::new(&INNER));
 
 fn main() -> ExitCode {
-    let programs: Vec<Program> = [patterns::programs(), model::programs()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let programs: Vec<Program> = [
+        patterns::programs(),
+        model::programs(),
+        lives::programs(),
+        threads::programs(),
+        faults::programs(),
+        layouts::programs(),
+        pages::programs(),
+        control::programs(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     runner::main(&programs)
 }
