@@ -9,7 +9,10 @@ use crate::tag::{CodeTag, UNTAGGED};
 use core::cell::Cell;
 use core::marker::PhantomData;
 
-#[allow(unsafe_code)]
+#[allow(
+    unsafe_code,
+    reason = "a pinned field, and a word written before it is read"
+)]
 mod future;
 
 pub use future::{Place, TagFuture};
@@ -21,7 +24,7 @@ thread_local! {
 
 /// The address of this thread's current tag word; valid for as long as the thread runs.
 #[inline]
-#[cfg_attr(codetag_off, allow(dead_code))]
+#[cfg_attr(codetag_off, allow(dead_code, reason = "who reads it is compiled out"))]
 pub(crate) fn current_word() -> *const Cell<&'static CodeTag> {
     CURRENT.with(core::ptr::from_ref)
 }

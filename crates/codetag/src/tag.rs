@@ -10,10 +10,10 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 #[cfg(not(codetag_off))]
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "a table of pointers in memory of its own")]
 mod ids;
 #[cfg(not(codetag_off))]
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "a slice that the linker puts together")]
 mod registry;
 #[cfg(codetag_off)]
 #[path = "tag/registry_off.rs"]
@@ -26,7 +26,10 @@ mod registry;
 #[cfg(not(codetag_off))]
 pub use registry::CODETAG_TAGS;
 pub use registry::tags;
-#[cfg_attr(codetag_off, allow(unused_imports))]
+#[cfg_attr(
+    codetag_off,
+    allow(unused_imports, reason = "who asks for ids is compiled out")
+)]
 pub(crate) use registry::{
     assign_listed, by_id, ids_left, max_id, metadata_bytes, tags_without_id,
 };
@@ -144,7 +147,10 @@ impl CodeTag {
     ///
     /// Allocates nothing, takes no lock, and may race with itself.
     #[cold]
-    #[cfg_attr(codetag_off, allow(dead_code))]
+    #[cfg_attr(
+        codetag_off,
+        allow(dead_code, reason = "who asks for ids is compiled out")
+    )]
     pub(crate) fn assign(&'static self) -> u32 {
         registry::assign(self)
     }

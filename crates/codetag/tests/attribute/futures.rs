@@ -84,17 +84,17 @@ fn drops_of<F: Future>(end: End, make: impl FnOnce(End) -> F) -> Vec<(&'static s
 /// The same function without and with the attribute, the second also in the form that keeps `async fn`.
 macro_rules! twins {
     ($($plain:ident $tagged:ident $wrapped:ident ($($args:tt)*) $(-> $output:ty)? $body:block)*) => {$(
-        #[allow(clippy::toplevel_ref_arg)]
+        #[allow(clippy::toplevel_ref_arg, reason = "one of the patterns")]
         async fn $plain($($args)*) $(-> $output)? $body
 
         #[alloc_tag]
-        #[allow(clippy::toplevel_ref_arg)]
+        #[allow(clippy::toplevel_ref_arg, reason = "one of the patterns")]
         async fn $tagged($($args)*) $(-> $output)? $body
 
         #[alloc_tag]
         #[must_use = "its output is looked at"]
-        #[allow(dead_code)]
-        #[allow(clippy::toplevel_ref_arg)]
+        #[allow(dead_code, reason = "some are for two of the three")]
+        #[allow(clippy::toplevel_ref_arg, reason = "one of the patterns")]
         async fn $wrapped($($args)*) $(-> $output)? $body
     )*};
 }

@@ -74,7 +74,7 @@ fn parts_of_a_listed_tag() {
 macro_rules! function_in_macro {
     ($name:ident) => {
         #[codetag::alloc_tag]
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "it is listed all the same")]
         fn $name() {}
     };
 }

@@ -4,7 +4,7 @@
 //!
 //! Each function reads one address that its caller took from a live value.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "functions of this kind are what is tested")]
 
 use codetag::alloc_tag;
 
