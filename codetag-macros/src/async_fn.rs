@@ -14,7 +14,7 @@
 //! `async fn` does, and temporaries of the last expression are dropped before the arguments, whatever
 //! the edition of the user.
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::parse::Parser;
 use syn::visit_mut::{self, VisitMut};
@@ -24,7 +24,7 @@ use syn::{
 };
 
 use crate::attr::{self, Function};
-use crate::expand::{Context, emit};
+use crate::expand::{Context, block_of, emit};
 
 /// An `async fn`, as a `fn` that returns a tagged future if its form is ours to choose.
 pub(crate) fn expand(function: &Function, tag: &TokenStream, cx: &Context) -> TokenStream {
@@ -217,24 +217,6 @@ fn pin_output(output: &Type, private: &TokenStream) -> TokenStream {
             return __output;
         }
     }
-}
-
-/// The body as a block expression.
-fn block_of(function: &Function) -> TokenTree {
-    let mut block = Group::new(Delimiter::Brace, function.body.clone());
-    let span = function.brace.span.join();
-    let has_statements = function
-        .body
-        .clone()
-        .into_iter()
-        .any(|token| matches!(token, TokenTree::Punct(end) if end.as_char() == ';'));
-    // Around one expression the user's own braces would be reported as unnecessary.
-    block.set_span(if has_statements {
-        span
-    } else {
-        Span::mixed_site().located_at(span)
-    });
-    TokenTree::Group(block)
 }
 
 fn output_of(sig: &Signature) -> Type {

@@ -1,6 +1,6 @@
 //! What the attribute makes of an item.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{
@@ -250,15 +250,13 @@ fn tag_function(function: Function, name: Option<&LitStr>, cx: &Context) -> Toke
         return tagged;
     }
     let private = cx.private();
-    let body = &function.body;
-    let guard = quote_spanned! {Span::mixed_site()=>
+    // As a block of its own: items in it still stand before all statements.
+    let body = block_of(&function);
+    let body = quote_spanned! {Span::mixed_site()=>
         let __guard = #private::TagGuard::enter(#private::tag!(#tag));
+        #body
     };
-    emit(
-        &function,
-        &function.sig.to_token_stream(),
-        &quote!(#guard #body),
-    )
+    emit(&function, &function.sig.to_token_stream(), &body)
 }
 
 /// What the macros that make a tag are given: function, file, line, column, name.
@@ -288,4 +286,22 @@ pub(crate) fn emit(function: &Function, sig: &TokenStream, body: &TokenStream) -
         tokens.extend(quote!(#(#inner)* #body));
     });
     tokens
+}
+
+/// The body as a block expression.
+pub(crate) fn block_of(function: &Function) -> TokenTree {
+    let mut block = Group::new(Delimiter::Brace, function.body.clone());
+    let span = function.brace.span.join();
+    let has_statements = function
+        .body
+        .clone()
+        .into_iter()
+        .any(|token| matches!(token, TokenTree::Punct(end) if end.as_char() == ';'));
+    // Around one expression the user's own braces would be reported as unnecessary.
+    block.set_span(if has_statements {
+        span
+    } else {
+        Span::mixed_site().located_at(span)
+    });
+    TokenTree::Group(block)
 }
