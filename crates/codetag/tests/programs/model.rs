@@ -12,24 +12,25 @@ mod ops;
 mod workers;
 
 use crate::runner::Program;
+use codetag::StateKind;
 use interpreter::Interpreter;
 use ops::{Bytes, Random, Source};
 
 pub(crate) fn programs() -> Vec<Program> {
-    [
-        Program::new("random_operations_agree_with_the_model", default_off),
-        Program::new(
-            "random_operations_agree_with_the_model_under_never",
-            default_off,
-        )
-        .with_codetag("never"),
+    let mut all = vec![
+        Program::new("random_operations_agree_with_the_model", random),
         Program::new(
             "operations_drawn_from_bytes_agree_with_the_model",
             from_bytes,
         ),
-    ]
-    .map(Program::watched)
-    .into()
+    ];
+    if codetag::state().kind != StateKind::TagsOff {
+        all.push(
+            Program::new("random_operations_agree_with_the_model_under_never", random)
+                .with_codetag("never"),
+        );
+    }
+    all.into_iter().map(Program::watched).collect()
 }
 
 fn env(name: &str) -> Option<u64> {
@@ -56,7 +57,7 @@ fn run(mut source: impl Source) {
     interpreter.finish();
 }
 
-fn default_off() {
+fn random() {
     let ops = env("CODETAG_MODEL_OPS").unwrap_or(100_000);
     let source = Random::new(seed(), ops);
     println!("CODETAG_MODEL_OPS={ops}");

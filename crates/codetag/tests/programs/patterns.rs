@@ -20,7 +20,7 @@ use std::alloc::GlobalAlloc;
 use std::panic;
 
 pub(crate) fn programs() -> Vec<Program> {
-    let own = [
+    let mut all = vec![
         Program::new(
             "slots_lie_as_far_apart_as_the_documented_spacing_says",
             spacing,
@@ -35,37 +35,45 @@ pub(crate) fn programs() -> Vec<Program> {
         ),
         Program::new("zeroed_blocks_are_zero_and_counted_like_others", zeroed),
         Program::new("zero_sizes_are_never_counted", zero_sizes),
-        Program::new("nested_and_recursive_scopes_charge_the_innermost", nested),
-        Program::new(
-            "caught_panics_leave_the_outer_scope_and_exact_figures",
-            panics,
-        ),
-        Program::new(
-            "disable_empties_the_usages_and_enable_starts_anew",
-            toggling,
-        ),
         Program::new(
             "shrink_gives_back_what_is_empty_and_every_line_still_adds_up",
             shrinking,
         ),
-        Program::new(
-            "profiling_from_the_first_allocation_leaves_nothing_untracked",
-            from_start,
-        )
-        .with_codetag("1"),
-        Program::new(
-            "never_keeps_no_vectors_and_counts_everything_as_untracked",
-            never,
-        )
-        .with_codetag("never"),
         Program::new("the_printed_page_and_list_say_what_the_account_says", texts),
         Program::new("an_ordinary_program_with_collections_is_exact", ordinary),
     ];
-    let parts = [moving::programs(), threads::programs(), random::programs()];
-    own.into_iter()
-        .chain(parts.into_iter().flatten())
-        .map(Program::watched)
-        .collect()
+    if has_tags() {
+        all.extend([
+            Program::new("nested_and_recursive_scopes_charge_the_innermost", nested),
+            Program::new(
+                "caught_panics_leave_the_outer_scope_and_exact_figures",
+                panics,
+            ),
+            Program::new(
+                "disable_empties_the_usages_and_enable_starts_anew",
+                toggling,
+            ),
+            Program::new(
+                "profiling_from_the_first_allocation_leaves_nothing_untracked",
+                from_start,
+            )
+            .with_codetag("1"),
+            Program::new(
+                "never_keeps_no_vectors_and_counts_everything_as_untracked",
+                never,
+            )
+            .with_codetag("never"),
+        ]);
+    }
+    all.extend(moving::programs());
+    all.extend(threads::programs());
+    all.extend(random::programs());
+    all.into_iter().map(Program::watched).collect()
+}
+
+/// Whether the tags are compiled in. Without them only what says something of the heap is run.
+fn has_tags() -> bool {
+    codetag::state().kind != StateKind::TagsOff
 }
 
 /// Labels in turn, from 1.
@@ -341,12 +349,10 @@ fn shrinking() {
 
 fn from_start() {
     let kind = codetag::state().kind;
-    assert!(matches!(kind, StateKind::On | StateKind::TagsOff));
+    assert_eq!(kind, StateKind::On);
     let account = quiet_point("start");
-    if kind == StateKind::On {
-        assert_eq!(account.untracked_objs, 0);
-        assert_ne!(account.tags[0].live_objs, 0, "the runtime's own");
-    }
+    assert_eq!(account.untracked_objs, 0);
+    assert_ne!(account.tags[0].live_objs, 0, "the runtime's own");
     let _held = block_in(6, 77, 1);
     owns(&quiet_point("one"), 6, 1, 77);
     turn_off();

@@ -61,7 +61,7 @@ pub(crate) fn is_small(bytes: usize, align: usize) -> bool {
         .is_some_and(|b| b <= SMALL_MAX)
 }
 
-const ROOM: usize = 1 << 16;
+const ROOM: usize = 1 << 14;
 
 /// Blocks by address: open addressing, linear probing.
 struct Table {

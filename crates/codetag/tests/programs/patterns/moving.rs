@@ -1,6 +1,6 @@
 //! Reallocs: in place, moving, across the border to large objects, and who is charged.
 
-use super::{block_in, label, owns};
+use super::{block_in, has_tags, label, owns};
 use crate::block::Block;
 use crate::check::{quiet_point, turn_off, turn_on};
 use crate::labels::within;
@@ -9,7 +9,7 @@ use crate::slots::slots;
 use crate::watch::SMALL_MAX;
 
 pub(super) fn programs() -> Vec<Program> {
-    vec![
+    let mut all = vec![
         Program::new(
             "a_realloc_within_its_slot_stays_and_renews_the_size",
             in_place,
@@ -20,14 +20,19 @@ pub(super) fn programs() -> Vec<Program> {
             border,
         ),
         Program::new("large_objects_grow_and_shrink_exactly", large),
-        Program::new("a_realloc_without_a_scope_keeps_the_owner", keeps_owner),
-        Program::new("a_realloc_in_another_scope_is_charged_to_it", changes_owner),
-        Program::new(
-            "an_untracked_block_that_is_reallocated_becomes_tracked",
-            untracked,
-        ),
-        Program::new("a_realloc_while_off_tracks_nothing", while_off),
-    ]
+    ];
+    if has_tags() {
+        all.extend([
+            Program::new("a_realloc_without_a_scope_keeps_the_owner", keeps_owner),
+            Program::new("a_realloc_in_another_scope_is_charged_to_it", changes_owner),
+            Program::new(
+                "an_untracked_block_that_is_reallocated_becomes_tracked",
+                untracked,
+            ),
+            Program::new("a_realloc_while_off_tracks_nothing", while_off),
+        ]);
+    }
+    all
 }
 
 /// Reallocs in the scope of a label, and says whether the block moved.

@@ -1,6 +1,6 @@
 //! Blocks that cross threads, threads that are parked, and threads that ended.
 
-use super::{block_in, label, owns};
+use super::{block_in, has_tags, label, owns};
 use crate::block::Block;
 use crate::check::{quiet_point, turn_off, turn_on};
 use crate::labels::{LABELS, within};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::{mem, thread};
 
 pub(super) fn programs() -> Vec<Program> {
-    vec![
+    let mut all = vec![
         Program::new(
             "frees_by_other_threads_are_taken_off_the_owner_exactly",
             freed_by_others,
@@ -25,15 +25,20 @@ pub(super) fn programs() -> Vec<Program> {
             thread_locals,
         ),
         Program::new("the_first_call_of_a_thread_may_be_any", first_calls),
-        Program::new(
-            "threads_that_realloc_what_others_made_are_charged",
-            realloc_by_others,
-        ),
-        Program::new(
-            "older_blocks_freed_by_other_threads_stay_untracked_to_the_end",
-            older,
-        ),
-    ]
+    ];
+    if has_tags() {
+        all.extend([
+            Program::new(
+                "threads_that_realloc_what_others_made_are_charged",
+                realloc_by_others,
+            ),
+            Program::new(
+                "older_blocks_freed_by_other_threads_stay_untracked_to_the_end",
+                older,
+            ),
+        ]);
+    }
+    all
 }
 
 fn freed_by_others() {
