@@ -105,7 +105,8 @@ impl Ids {
         if self.table.load(Ordering::Acquire).is_null() {
             let fresh = crate::sys::map_zeroed(TABLE_BYTES);
             if fresh.is_null() {
-                return None;
+                // Unless another thread had more luck meanwhile.
+                return self.slot(id);
             }
             let made = self.table.compare_exchange(
                 ptr::null_mut(),
