@@ -58,9 +58,9 @@ use expand::Tags;
 ///     Ok(std::fs::read_to_string(path)?.lines().map(String::from).collect())
 /// }
 ///
-/// #[codetag::alloc_tag(name = "session cache")]
-/// async fn session(key: &str) -> String {
-///     format!("session of {key}")
+/// #[codetag::alloc_tag(name = "page cache")]
+/// async fn page(key: &str) -> String {
+///     format!("page of {key}")
 /// }
 ///
 /// struct Parser {
@@ -80,7 +80,7 @@ use expand::Tags;
 /// }
 /// # assert!(load_index(Path::new("/nowhere")).is_err());
 /// # assert_eq!(Parser::new("a").peek(), Some('a'));
-/// # drop(session("x"));
+/// # drop(page("x"));
 /// ```
 ///
 /// # Errors
