@@ -24,8 +24,10 @@ static ROOM: limited::Room = limited::Room::new(LIMIT_BYTES);
 #[global_allocator]
 static ALLOC: TagAlloc<Limited> = TagAlloc::new(Limited::new(&ROOM));
 
-// `GlobalAlloc` is an unsafe trait; the rest of the program needs no `unsafe`.
-#[allow(unsafe_code)]
+#[allow(
+    unsafe_code,
+    reason = "`GlobalAlloc` is an unsafe trait; the rest of the program needs none"
+)]
 mod limited {
     //! # Safety model
     //!

@@ -66,7 +66,7 @@ mod control;
 pub mod protocol;
 mod report;
 mod scope;
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "the operating system is called here")]
 mod sys;
 mod tag;
 

@@ -14,7 +14,7 @@ use super::slab::{List, Slab, Slot};
 use crate::protocol::{Guard, MarkFull, Place, Pushed, SpinLock, Taken, WhollyFree};
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 /// Empty slabs that a heap keeps for its next class: with a slab of 64 KiB, 256 KiB.
 const CACHE_SLABS: usize = 4;
@@ -28,7 +28,7 @@ const CARVE_OBJS: u32 = 8;
 /// Number of the heap that threads without one share.
 pub(crate) const SHARED_NUMBER: u64 = 1;
 
-/// What a heap has ready for one class.
+/// What a heap has ready for one class, and what a tag ref of its slots needs.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Bin {
@@ -36,11 +36,11 @@ pub(crate) struct Bin {
     head: AtomicPtr<Slot>,
     /// Slots in the list.
     left: AtomicU32,
-    spare: u32,
-    /// The slab that they came from.
+    /// The slab's `shift` and `refs`, so that an allocation need not touch its header.
+    pub shift: AtomicU32,
+    pub refs: AtomicUsize,
+    /// The slab that the slots came from.
     slab: AtomicPtr<Slab>,
-    /// Slabs of the class with free slots, beside `slab`. Under the heap's lock.
-    partial: AtomicPtr<Slab>,
 }
 
 const _: () = assert!(size_of::<Bin>() == 32);
@@ -50,10 +50,21 @@ impl Bin {
         Self {
             head: AtomicPtr::new(ptr::null_mut()),
             left: AtomicU32::new(0),
-            spare: 0,
+            shift: AtomicU32::new(0),
+            refs: AtomicUsize::new(0),
             slab: AtomicPtr::new(ptr::null_mut()),
-            partial: AtomicPtr::new(ptr::null_mut()),
         }
+    }
+
+    /// Takes slots from another slab from now on, or from none.
+    fn set_slab(&self, slab: Option<&'static Slab>) {
+        let (at, shift, refs) = slab.map_or((ptr::null_mut(), 0, 0), |s| {
+            let at = ptr::from_ref(s).cast_mut();
+            (at, s.shift.load(Relaxed), s.refs.load(Relaxed))
+        });
+        self.slab.store(at, Relaxed);
+        self.shift.store(shift, Relaxed);
+        self.refs.store(refs, Relaxed);
     }
 
     /// Takes the next slot; none if the list is empty.
@@ -78,17 +89,6 @@ impl Bin {
         unsafe { self.slab.load(Relaxed).as_ref() }
     }
 
-    /// The slab that slots are taken from, where there must be one.
-    ///
-    /// # Safety
-    ///
-    /// The bin has a slab.
-    #[inline(always)]
-    pub(crate) unsafe fn slab_unchecked(&self) -> &'static Slab {
-        // SAFETY: as the caller's; a bin's slab is cut, so its header is mapped.
-        unsafe { &*self.slab.load(Relaxed) }
-    }
-
     /// Slots in the list, as of now.
     pub(crate) fn left(&self) -> u32 {
         self.left.load(Relaxed)
@@ -110,6 +110,8 @@ impl Bin {
 #[repr(C, align(64))]
 pub(crate) struct Heap {
     bins: [Bin; CLASSES],
+    /// By class: slabs with free slots, beside the bin's. Under the lock.
+    partial: [AtomicPtr<Slab>; CLASSES],
     /// Never used twice; 0 while no thread has the heap. Changes under the lock.
     number: AtomicU64,
     lock: SpinLock,
@@ -139,6 +141,7 @@ impl Heap {
     const fn new(number: u64) -> Self {
         Self {
             bins: [const { Bin::empty() }; CLASSES],
+            partial: [const { AtomicPtr::new(ptr::null_mut()) }; CLASSES],
             number: AtomicU64::new(number),
             lock: SpinLock::new(),
             cached_slabs: AtomicU32::new(0),
@@ -155,6 +158,12 @@ impl Heap {
     pub(crate) fn bin(&self, class: Class) -> &Bin {
         // SAFETY: a class's index is below CLASSES.
         unsafe { self.bins.get_unchecked(class.index()) }
+    }
+
+    /// The partial list of a class. For a look at its head, or under the lock.
+    fn partial(&self, class: Class) -> List<'_> {
+        // SAFETY: a class's index is below CLASSES.
+        List(unsafe { self.partial.get_unchecked(class.index()) })
     }
 
     fn is(&self, other: *const Self) -> bool {
@@ -186,10 +195,7 @@ impl Heap {
                 }
             }
             let next = self.next_slab(class);
-            bin.slab.store(
-                next.map_or(ptr::null_mut(), |s| ptr::from_ref(s).cast_mut()),
-                Relaxed,
-            );
+            bin.set_slab(next);
             if next.is_none() {
                 return ptr::null_mut();
             }
@@ -233,7 +239,7 @@ impl Heap {
         let number = self.number.load(Relaxed);
         {
             let _guard = self.lock.lock();
-            let partial = List(&self.bin(class).partial);
+            let partial = self.partial(class);
             if let Some(slab) = first_unclaimed(&partial) {
                 partial.remove(slab);
                 slab.occupancy().set_place(Place::Current);
@@ -241,9 +247,9 @@ impl Heap {
             }
         }
         // A hint, read without the lock: a slab that comes a moment later is found next time.
-        if !self.is(&raw const SHARED) && !SHARED.bin(class).partial.load(Relaxed).is_null() {
+        if !self.is(&raw const SHARED) && !SHARED.partial(class).0.load(Relaxed).is_null() {
             let _guard = SHARED.lock.lock();
-            let partial = List(&SHARED.bin(class).partial);
+            let partial = SHARED.partial(class);
             if let Some(slab) = first_unclaimed(&partial) {
                 partial.remove(slab);
                 slab.occupancy().set_place(Place::Current);
@@ -278,7 +284,7 @@ impl Heap {
     }
 
     fn list_locked(&'static self, slab: &'static Slab, guard: Guard<'_>) {
-        List(&self.bin(slab.class()).partial).push(slab);
+        self.partial(slab.class()).push(slab);
         slab.occupancy().set_place(Place::Partial);
         if slab.occupancy().wholly_free() == WhollyFree::Yes {
             self.release_locked(slab, guard);
@@ -287,7 +293,7 @@ impl Heap {
 
     /// Takes a listed slab that is wholly free off its list and gives it back. Under the lock.
     fn release_locked(&'static self, slab: &'static Slab, guard: Guard<'_>) {
-        List(&self.bin(slab.class()).partial).remove(slab);
+        self.partial(slab.class()).remove(slab);
         drop(guard);
         chunk::give(slab);
     }
@@ -304,7 +310,7 @@ impl Heap {
         if slab.occupancy().place() != Place::Partial {
             return;
         }
-        List(&self.bin(slab.class()).partial).remove(slab);
+        self.partial(slab.class()).remove(slab);
         let cached = self.cached_slabs.load(Relaxed);
         if (cached as usize) < CACHE_SLABS {
             slab.uncut(Place::Cached);
@@ -346,10 +352,10 @@ impl Heap {
             slab.occupancy().return_local(count);
         }
         if slab.occupancy().used() == 0 {
-            bin.slab.store(ptr::null_mut(), Relaxed);
+            bin.set_slab(None);
             chunk::give(slab);
         } else if leave {
-            bin.slab.store(ptr::null_mut(), Relaxed);
+            bin.set_slab(None);
             adopt_into_shared(slab);
         }
     }
@@ -365,7 +371,7 @@ impl Heap {
             self.retire_bin(class, true);
             loop {
                 let guard = self.lock.lock();
-                let partial = List(&self.bin(class).partial);
+                let partial = self.partial(class);
                 let Some(slab) = partial.first() else { break };
                 partial.remove(slab);
                 // A claimer looks for the slab under the lock of the heap that it names.
@@ -411,7 +417,7 @@ impl Heap {
     fn sweep(&'static self, class: Class) {
         loop {
             let guard = self.lock.lock();
-            let mut at = List(&self.bin(class).partial).first();
+            let mut at = self.partial(class).first();
             while let Some(slab) = at {
                 if slab.occupancy().wholly_free() == WhollyFree::Yes {
                     break;

@@ -12,8 +12,10 @@
 //! own `A`. A block goes back where it came from because an instance's role never changes once it
 //! has served a call.
 
-// Raw memory is what this room is about; each file states its safety model.
-#![allow(unsafe_code)]
+#![allow(
+    unsafe_code,
+    reason = "raw memory is what this room is about; each file states its safety model"
+)]
 
 mod chunk;
 mod class;

@@ -118,12 +118,9 @@ impl Slab {
     ///
     /// `ptr` is the start of a slot of this slab, which was cut with refs.
     #[inline(always)]
-    pub(crate) unsafe fn ref_of(&self, ptr: *mut u8) -> &AtomicU32 {
-        // Wrapping: the processor takes the count modulo 64 anyway.
-        let index = (ptr.addr() & (SLAB_BYTES - 1)).wrapping_shr(self.shift.load(Relaxed));
-        let at = self.refs.load(Relaxed).wrapping_add(index * 4);
-        // SAFETY: by the geometry of the class the slot's ref lies inside the vector.
-        unsafe { &*ptr.with_addr(at).cast::<AtomicU32>() }
+    pub(crate) unsafe fn ref_of(&self, ptr: *mut u8) -> &'static AtomicU32 {
+        // SAFETY: as the caller's.
+        unsafe { ref_at(ptr, self.refs.load(Relaxed), self.shift.load(Relaxed)) }
     }
 
     /// Takes the slab for a change that readers must not see half of; waits for whoever has it.
@@ -215,6 +212,24 @@ impl Slab {
         let skipped = self.data_start.load(Relaxed) >> (self.shift.load(Relaxed) & 31);
         let first = self.refs.load(Relaxed).wrapping_add(4 * skipped as usize);
         (first, self.ext_bytes.load(Relaxed) as usize / 4)
+    }
+}
+
+/// The ref of the slot at `ptr`, by the words of its slab.
+///
+/// # Safety
+///
+/// `ptr` is the start of a slot of a slab that was cut with refs; `refs` and `shift` are the slab's.
+#[inline(always)]
+pub(crate) unsafe fn ref_at(ptr: *mut u8, refs: usize, shift: u32) -> &'static AtomicU32 {
+    // Wrapping: the processor takes the count modulo 64 anyway.
+    let index = (ptr.addr() & (SLAB_BYTES - 1)).wrapping_shr(shift);
+    // SAFETY: by the geometry of the class the slot's ref lies inside the vector, which is mapped
+    // while the slot is live.
+    unsafe {
+        &*ptr
+            .with_addr(refs.wrapping_add(index * 4))
+            .cast::<AtomicU32>()
     }
 }
 

@@ -5,8 +5,10 @@
 
 mod allocinfo;
 mod heap_totals;
-// One raw block, because a report must not use the global allocator.
-#[allow(unsafe_code)]
+#[allow(
+    unsafe_code,
+    reason = "one raw block, because a report must not use the global allocator"
+)]
 mod scratch;
 mod show_mem;
 mod size;

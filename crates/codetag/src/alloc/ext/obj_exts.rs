@@ -6,7 +6,8 @@
 //! # Safety model
 //!
 //! As of `slab`: the ref of a slot is written by whoever holds its object, and by the clearing
-//! pass, which has the slab's generation. Refs are atomics, so readers may come at any time.
+//! pass, which has the slab's generation. Refs are atomics, so readers may come at any time. A slot
+//! that comes in is a live one of its slab, which was cut with refs.
 
 use super::super::chunk;
 use super::super::slab::Slab;
@@ -36,39 +37,37 @@ pub(crate) fn current_word() -> u32 {
     if id == NO_ID { tag.assign() } else { id }
 }
 
-/// Stores the ref of a slot that was just taken; returns the slot.
+/// Stores the ref of a slot that was just taken; returns the slot, so that the rare case can be a
+/// jump.
 #[inline(always)]
-pub(crate) fn store(slab: &'static Slab, at: *mut u8, bytes: usize) -> *mut u8 {
+pub(crate) fn store(to: &'static AtomicU32, at: *mut u8, bytes: usize) -> *mut u8 {
     let tag = current_tag();
     let id = tag.id_word();
     if id == NO_ID {
-        return store_first(tag, slab, at, bytes);
+        return store_first(tag, to, at, bytes);
     }
-    // SAFETY: `at` is a slot of `slab`, and slabs are cut with refs unless the state is never.
-    unsafe { slab.ref_of(at) }.store(id | bytes as u32, Relaxed);
+    to.store(id | bytes as u32, Relaxed);
     at
 }
 
 /// The same for a tag that has no id yet.
 #[cold]
 #[inline(never)]
-fn store_first(tag: &'static CodeTag, slab: &'static Slab, at: *mut u8, bytes: usize) -> *mut u8 {
-    let id = tag.assign();
-    // SAFETY: as in `store`.
-    unsafe { slab.ref_of(at) }.store(id | bytes as u32, Relaxed);
+fn store_first(tag: &'static CodeTag, to: &AtomicU32, at: *mut u8, bytes: usize) -> *mut u8 {
+    to.store(tag.assign() | bytes as u32, Relaxed);
     at
 }
 
 /// Clears the ref of a slot that is about to be freed.
 #[inline(always)]
 pub(crate) fn clear(slab: &Slab, at: *mut u8) {
-    // SAFETY: as in `store`.
+    // SAFETY: as in the module.
     unsafe { slab.ref_of(at) }.store(0, Relaxed);
 }
 
 /// Charges a slot that keeps its place to the current tag; without a scope the owner stays.
 pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
-    // SAFETY: as in `store`.
+    // SAFETY: as in the module.
     let r = unsafe { slab.ref_of(at) };
     let mut word = current_word();
     if word == 0 {
@@ -79,13 +78,13 @@ pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
 
 /// The id word of a slot's owner; 0 also when it has none.
 pub(crate) fn owner(slab: &Slab, at: *mut u8) -> u32 {
-    // SAFETY: as in `store`.
+    // SAFETY: as in the module.
     unsafe { slab.ref_of(at) }.load(Relaxed) & NO_ID
 }
 
 /// Names another owner, keeping the size.
 pub(crate) fn set_owner(slab: &Slab, at: *mut u8, word: u32) {
-    // SAFETY: as in `store`.
+    // SAFETY: as in the module.
     let r = unsafe { slab.ref_of(at) };
     r.store(word | r.load(Relaxed) & !NO_ID, Relaxed);
 }

@@ -8,7 +8,7 @@
 use super::super::class::{Class, Geometry, SMALL_MAX};
 use super::super::heap::Bin;
 use super::super::path;
-use super::super::slab::Slab;
+use super::super::slab::{Slab, ref_at};
 pub(crate) use super::page_ext::{for_each as for_each_large, usage as page_ext_usage};
 use super::switch::{self, Flags};
 use super::{LargeEntry, UNTRACKED, obj_exts, page_ext};
@@ -61,8 +61,9 @@ pub(crate) fn must_clear() -> bool {
 #[inline(always)]
 pub(crate) unsafe fn mark_in(bin: &Bin, at: *mut u8, bytes: usize) -> *mut u8 {
     if switch::alloc_on() {
-        // SAFETY: a bin that had a slot has the slab that it came from.
-        obj_exts::store(unsafe { bin.slab_unchecked() }, at, bytes)
+        let (refs, shift) = (bin.refs.load(Relaxed), bin.shift.load(Relaxed));
+        // SAFETY: a bin that had a slot has its slab's words.
+        obj_exts::store(unsafe { ref_at(at, refs, shift) }, at, bytes)
     } else {
         at
     }
@@ -72,7 +73,8 @@ pub(crate) unsafe fn mark_in(bin: &Bin, at: *mut u8, bytes: usize) -> *mut u8 {
 #[inline(always)]
 pub(crate) fn mark(slab: &'static Slab, at: *mut u8, bytes: usize) -> *mut u8 {
     if switch::alloc_on() {
-        obj_exts::store(slab, at, bytes)
+        // SAFETY: as in the module.
+        obj_exts::store(unsafe { slab.ref_of(at) }, at, bytes)
     } else {
         at
     }
