@@ -149,6 +149,7 @@ extern "C" fn page_at_exit() {
 /// #[global_allocator]
 /// static ALLOC: codetag::TagAlloc = codetag::TagAlloc::system();
 ///
+/// # if codetag::state().kind == codetag::StateKind::TagsOff { return Ok(()) }
 /// codetag::enable()?;
 /// assert!(codetag::is_enabled());
 /// # Ok::<(), codetag::EnableError>(())

@@ -21,6 +21,7 @@
 //! }
 //!
 //! fn main() -> Result<(), codetag::EnableError> {
+//!     # if codetag::state().kind == codetag::StateKind::TagsOff { return Ok(()) }
 //!     codetag::enable()?; // or CODETAG=1 in the environment
 //!     let words = load(1000);
 //!

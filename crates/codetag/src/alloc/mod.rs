@@ -72,6 +72,7 @@ const BYSTANDER: u8 = 2;
 /// #[global_allocator]
 /// static ALLOC: codetag::TagAlloc = codetag::TagAlloc::system();
 ///
+/// # if codetag::state().kind == codetag::StateKind::TagsOff { return }
 /// codetag::enable().expect("profiling can be turned on");
 /// let _held = vec![0_u8; 1000];
 /// assert!(codetag::Snapshot::take().untagged().live_bytes >= 1000);
