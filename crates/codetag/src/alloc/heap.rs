@@ -13,7 +13,7 @@ use super::class::{CLASSES, Class};
 use super::slab::{List, Slab, Slot};
 use crate::protocol::{Guard, MarkFull, Place, Pushed, SpinLock, Taken, WhollyFree};
 use core::ptr;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 /// Empty slabs that a heap keeps for its next class: with a slab of 64 KiB, 256 KiB.
@@ -451,8 +451,13 @@ fn first_unclaimed(partial: &List<'_>) -> Option<&'static Slab> {
 
 /// Lists a slab that is on no list, and whose owner is gone, in the shared heap.
 fn adopt_into_shared(slab: &'static Slab) {
+    {
+        // A claimer looks under the lock of the heap that it found in the slab, and must not see
+        // the slab listed elsewhere meanwhile.
+        let _guard = slab.owner_heap().lock.lock();
+        slab.set_owner(&SHARED, SHARED_NUMBER);
+    }
     let guard = SHARED.lock.lock();
-    slab.set_owner(&SHARED, SHARED_NUMBER);
     if slab.occupancy().used() == 0 {
         drop(guard);
         chunk::give(slab);
@@ -527,10 +532,9 @@ fn woke(slab: &'static Slab) {
 #[cold]
 fn settle_claim(slab: &'static Slab) {
     loop {
-        let at = slab.heap.load(Acquire);
         let heap = slab.owner_heap();
         let guard = heap.lock.lock();
-        if !ptr::eq(at, slab.heap.load(Acquire)) {
+        if !heap.is(slab.owner_heap()) {
             // It changed hands before the lock was ours.
             continue;
         }

@@ -190,7 +190,7 @@ impl Slab {
         self.end_change();
     }
 
-    /// Gives the slab to a heap. The caller owns it, or holds the lock of the heap that did.
+    /// Gives the slab to a heap. The caller has it alone, or holds the lock of the heap that had it.
     pub(crate) fn set_owner(&self, heap: &'static Heap, number: u64) {
         self.owner.store(number, Relaxed);
         self.heap.store(ptr::from_ref(heap).cast_mut(), Release);

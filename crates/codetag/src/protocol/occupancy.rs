@@ -14,7 +14,8 @@
 //! Invariants: `used >= remote.count` always, so `used == 0` leaves nothing remote and no claim.
 //! `used` only falls while the slab is not its owner's current one. A thread touches the header
 //! after a remote push only if the push cleared FULL or set CLAIM; while either holds, nobody else
-//! releases the slab.
+//! releases the slab. The owner touches it after a free of its own only if that brought `used` to
+//! zero or cleared FULL: else what is left may be on the remote list, and the slab be gone.
 
 use super::{Atomics, Word32, Word64};
 use core::fmt;
@@ -187,15 +188,17 @@ impl<A: Atomics> Occupancy<'_, A> {
             .store(self.used.load(Relaxed).wrapping_sub(n), Release);
     }
 
-    /// The owner freed one slot and linked it into its own list.
+    /// The owner freed one slot and linked it into its own list. [`LocalFree::WasFull`] is not
+    /// counted yet: [`Occupancy::clear_full`] does that.
     #[inline(always)]
     pub fn local_free(&self) -> LocalFree {
         let used = self.used.load(Relaxed).wrapping_sub(1);
-        self.used.store(used, Release);
         // One test for both rare cases: zero, and negative for a slab that was left full.
-        if used as i32 > 0 {
+        if used.cast_signed() > 0 {
+            self.used.store(used, Release);
             LocalFree::Quiet
         } else if used == 0 {
+            self.used.store(used, Release);
             LocalFree::Empty
         } else {
             LocalFree::WasFull
@@ -283,12 +286,15 @@ impl<A: Atomics> Occupancy<'_, A> {
         }
     }
 
-    /// The owner saw [`LocalFree::WasFull`]. Returns whether the owner must list the slab; if not,
-    /// another thread is doing so.
+    /// The owner saw [`LocalFree::WasFull`]; counts that free. Returns whether the owner must list
+    /// the slab. If not, another thread has listed it or is about to, and the slab must not be
+    /// touched again: with the free counted, anyone may find it wholly free and release it.
     pub fn clear_full(&self) -> bool {
-        self.used
-            .store(self.used.load(Relaxed) & !USED_FULL, Release);
-        self.remote.fetch_and(!FULL, AcqRel) & FULL != 0
+        // First the flag: as long as the free is not counted the slab cannot be released.
+        let lists = self.remote.fetch_and(!FULL, AcqRel) & FULL != 0;
+        let used = self.used.load(Relaxed) & !USED_FULL;
+        self.used.store(used.wrapping_sub(1), Release);
+        lists
     }
 
     /// Looks, under the lock of the heap that lists the slab, whether every taken slot came back
@@ -323,5 +329,81 @@ impl<A: Atomics> Occupancy<'_, A> {
                 Err(now) => word = now,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Std;
+    use core::sync::atomic::{AtomicU32, AtomicU64};
+
+    #[derive(Default)]
+    struct Words {
+        used: AtomicU32,
+        place: AtomicU32,
+        remote: AtomicU64,
+    }
+
+    impl Words {
+        /// A slab of `slots`, all taken, that its owner has left.
+        fn full(slots: u32) -> Self {
+            let words = Self::default();
+            words.view().reset(Place::Current);
+            words.view().take_local(slots);
+            assert_eq!(words.view().mark_full(), MarkFull::Done);
+            words
+        }
+
+        fn view(&self) -> Occupancy<'_, Std> {
+            Occupancy {
+                used: &self.used,
+                place: &self.place,
+                remote: &self.remote,
+            }
+        }
+    }
+
+    #[test]
+    fn the_owners_first_free_of_a_full_slab_holds_it_until_counted() {
+        let words = Words::full(4);
+        let slab = words.view();
+        assert_eq!(slab.push_remote(0, |_| ()), Pushed::Woke);
+        slab.set_place(Place::Partial);
+        assert_eq!(slab.wholly_free(), WhollyFree::No);
+        assert_eq!(slab.local_free(), LocalFree::WasFull);
+        // The owner is about to touch the slab: no other free may come out as the last one.
+        assert_eq!(slab.push_remote(16, |_| ()), Pushed::Quiet);
+        assert_eq!(slab.push_remote(32, |_| ()), Pushed::Quiet);
+        assert_eq!(slab.wholly_free(), WhollyFree::No);
+        assert!(!slab.clear_full(), "the other thread listed it");
+        assert_eq!(slab.wholly_free(), WhollyFree::Yes);
+    }
+
+    #[test]
+    fn the_owners_first_free_lists_a_full_slab_that_nobody_else_woke() {
+        let words = Words::full(3);
+        let slab = words.view();
+        assert_eq!(slab.local_free(), LocalFree::WasFull);
+        assert!(slab.clear_full());
+        assert_eq!(slab.used(), 2);
+        assert_eq!(slab.push_remote(0, |_| ()), Pushed::Quiet);
+        // The last free, but the slab is on no list yet: the claim is given up.
+        assert_eq!(slab.push_remote(16, |_| ()), Pushed::Claimed);
+        assert!(!slab.resolve_claim());
+        slab.set_place(Place::Partial);
+        assert_eq!(slab.wholly_free(), WhollyFree::Yes);
+    }
+
+    #[test]
+    fn the_last_remote_free_of_a_listed_slab_releases_it() {
+        let words = Words::full(2);
+        let slab = words.view();
+        assert_eq!(slab.push_remote(0, |_| ()), Pushed::Woke);
+        slab.set_place(Place::Partial);
+        assert_eq!(slab.push_remote(16, |_| ()), Pushed::Claimed);
+        assert_eq!(slab.wholly_free(), WhollyFree::Claimed);
+        assert_eq!(slab.take_remote(), Taken::Claimed);
+        assert!(slab.resolve_claim());
     }
 }

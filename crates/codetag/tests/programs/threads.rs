@@ -400,7 +400,8 @@ fn last_slots_at_once() {
     let stopped = Arc::clone(&stop);
     let cutter = thread::spawn(move || {
         while !stopped.load(SeqCst) {
-            let mut blocks: Vec<_> = (0..9).map(|_| quarter_slab()).collect();
+            // More slabs than a thread keeps when they are empty.
+            let mut blocks: Vec<_> = (0..60).map(|_| quarter_slab()).collect();
             blocks.iter_mut().enumerate().for_each(|(i, b)| b.fill(i));
             blocks
                 .iter()
@@ -408,14 +409,20 @@ fn last_slots_at_once() {
                 .for_each(|(i, b)| b.check(i, 16_384));
         }
     });
+    let mut full: Option<[Block; 4]> = None;
     for i in 0..slabs {
         let mut blocks: [_; 4] = std::array::from_fn(|_| quarter_slab());
         blocks.iter_mut().for_each(|b| b.fill(i));
-        blocks.iter().for_each(|b| b.check(i, 16_384));
-        let [last, a, b, c] = blocks;
-        send.send([a, b, c]).unwrap();
-        drop(last);
+        // The slab before is on no list now.
+        if let Some([last, a, b, c]) = full.replace(blocks) {
+            [&last, &a, &b, &c]
+                .iter()
+                .for_each(|block| block.check(i - 1, 16_384));
+            send.send([a, b, c]).unwrap();
+            drop(last);
+        }
     }
+    drop(full);
     drop(send);
     stop.store(true, SeqCst);
     join([other, cutter]);
