@@ -243,6 +243,7 @@ impl Heap {
             if let Some(slab) = first_unclaimed(&partial) {
                 partial.remove(slab);
                 slab.occupancy().set_place(Place::Current);
+                slab.set_owner(self, number);
                 return Some(slab);
             }
         }
@@ -494,7 +495,7 @@ fn append(head: *mut Slot, n: u32, tail: *mut Slot) {
     unsafe { (*slot).next = tail };
 }
 
-/// Frees a slot of a slab that another heap owns.
+/// Frees a slot of a slab that another heap owns, or whose owner's frees go the same way.
 ///
 /// # Safety
 ///
@@ -503,6 +504,7 @@ fn append(head: *mut Slot, n: u32, tail: *mut Slot) {
 pub(crate) unsafe fn free_remote(slab: &'static Slab, ptr: *mut u8) {
     let base = slab.base();
     let offset = (ptr.addr() - base.addr()) as u32;
+    slab.mix_frees();
     let pushed = slab.occupancy().push_remote(offset, |next| {
         let next = next.map_or(ptr::null_mut(), |o| base.wrapping_add(o as usize).cast());
         // SAFETY: the slot is ours until the push succeeds.
@@ -520,7 +522,7 @@ pub(crate) unsafe fn free_remote(slab: &'static Slab, ptr: *mut u8) {
 fn woke(slab: &'static Slab) {
     let heap = slab.owner_heap();
     let guard = heap.lock.lock();
-    if heap.number.load(Relaxed) == slab.owner.load(Relaxed) {
+    if heap.number.load(Relaxed) == slab.owner_number() {
         heap.list_locked(slab, guard);
     } else {
         drop(guard);

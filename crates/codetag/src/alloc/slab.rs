@@ -31,7 +31,8 @@ pub(crate) struct Slot {
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub(crate) struct Slab {
-    /// Number of the heap that owns it; 0 while in its chunk.
+    /// Number of the heap that owns it; 0 while in its chunk. With [`MIXED`] the owner's frees go
+    /// the way of everyone else's.
     pub owner: AtomicU64,
     /// The owner's list of free slots, beside what its bin has taken.
     pub free: AtomicPtr<Slot>,
@@ -70,6 +71,10 @@ pub(crate) struct Slab {
 }
 
 const _: () = assert!(size_of::<Slab>() == HEADER_BYTES);
+
+/// In [`Slab::owner`]: others have freed slots of this slab since its owner left it. Then all frees
+/// come through the remote list, and whoever brings the last one sees that it is the last.
+const MIXED: u64 = 1 << 63;
 
 impl Slab {
     /// The header of the slab that `ptr` points into.
@@ -194,6 +199,21 @@ impl Slab {
     pub(crate) fn set_owner(&self, heap: &'static Heap, number: u64) {
         self.owner.store(number, Relaxed);
         self.heap.store(ptr::from_ref(heap).cast_mut(), Release);
+    }
+
+    /// Sends the owner's frees through the remote list too, until it allocates from the slab again.
+    /// The caller holds an object of the slab, so the slab stays cut. An owner's free that is on its
+    /// way at that moment may still be missed; the slab is then found by the next use of the class
+    /// or by `shrink`.
+    pub(crate) fn mix_frees(&self) {
+        if self.owner.load(Relaxed) & MIXED == 0 && self.occupancy().place() != Place::Current {
+            self.owner.fetch_or(MIXED, Relaxed);
+        }
+    }
+
+    /// The number of the heap that owns the slab.
+    pub(crate) fn owner_number(&self) -> u64 {
+        self.owner.load(Relaxed) & !MIXED
     }
 
     /// The heap that owns the slab, as of now.

@@ -34,6 +34,10 @@ pub(crate) fn programs() -> Vec<Program> {
             survivors,
         ),
         Program::new(
+            "slabs_that_the_owner_empties_last_are_given_back",
+            owner_empties_last,
+        ),
+        Program::new(
             "boxes_count_for_who_allocated_them_until_someone_frees_them",
             freed_by_task_b,
         ),
@@ -273,6 +277,32 @@ fn survivors() {
         "threads::of_100",
         (OBJS / 300) as u64,
         (OBJS / 300) as u64 * 100,
+    );
+}
+
+fn owner_empties_last() {
+    enable();
+    let mut mine = Vec::new();
+    let mut others = Vec::new();
+    for (i, block) in of_100(100_000).into_iter().enumerate() {
+        // Two neighbours in each 200: at least two in each slab.
+        if i % 200 < 2 {
+            mine.push(block)
+        } else {
+            others.push(block)
+        };
+    }
+    drop_elsewhere(others);
+    drop(mine);
+    assert_owned("threads::of_100", 0, 0);
+    let slabs = quiet()
+        .classes()
+        .find(|c| c.slot_bytes == 104)
+        .map_or(0, |c| c.slabs);
+    // The current one, and one to spare.
+    assert!(
+        slabs <= 2,
+        "{slabs} empty slabs are still cut for the class"
     );
 }
 
