@@ -287,9 +287,9 @@ fn owner_empties_last() {
     for (i, block) in of_100(100_000).into_iter().enumerate() {
         // Two neighbours in each 200: at least two in each slab.
         if i % 200 < 2 {
-            mine.push(block)
+            mine.push(block);
         } else {
-            others.push(block)
+            others.push(block);
         };
     }
     drop_elsewhere(others);
