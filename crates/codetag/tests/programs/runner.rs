@@ -3,7 +3,8 @@
 use crate::watch;
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::env;
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::panic;
+use std::process::{self, Child, Command, ExitCode, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -73,6 +74,9 @@ pub(crate) fn main(programs: &[Program]) -> ExitCode {
             .iter()
             .find(|p| p.name == name)
             .expect("a program of that name");
+        if program.watched {
+            end_at_first_panic();
+        }
         match program.codetag {
             _ if !program.watched => watch::stop(),
             Some("1") if codetag::is_enabled() => watch::turned_on(true),
@@ -89,6 +93,15 @@ pub(crate) fn main(programs: &[Program]) -> ExitCode {
         .map(|p| Trial::test(p.name, move || in_child(p)))
         .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Other threads may be parked until the one that panics lets them go.
+fn end_at_first_panic() {
+    let says = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        says(info);
+        process::exit(101);
+    }));
 }
 
 fn in_child(program: Program) -> Result<(), Failed> {
