@@ -2,7 +2,7 @@
 //!
 //! # Safety model
 //!
-//! As of `path`. An entry of page_ext exists exactly while its object is the program's: it is
+//! As of `path`. An entry of page_ext exists only while its object is the program's: it is
 //! inserted after the inner allocator returned the block, and taken out before the block is given
 //! to the inner allocator again, which may hand the address to another thread at once.
 
@@ -35,7 +35,7 @@ pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
     let at = unsafe { inner::alloc(layout, zeroed) };
     if !at.is_null() {
         count(1, layout.size() as u64);
-        ext::large_insert(at, layout.size(), None);
+        ext::large_allocated(at, layout.size());
     }
     at
 }
@@ -44,7 +44,7 @@ pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::dealloc`.
 pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
-    ext::large_remove(at, layout.size());
+    ext::large_remove(at);
     count(u64::MAX, (layout.size() as u64).wrapping_neg());
     // SAFETY: as the caller's.
     unsafe { inner::dealloc(at, layout) };
@@ -54,14 +54,14 @@ pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
 ///
 /// As of `GlobalAlloc::realloc`; old and new size are those of large objects.
 pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
-    let entry = ext::large_remove(at, layout.size());
+    let owner = ext::large_remove(at);
     // SAFETY: as the caller's.
     let to = unsafe { inner::realloc(at, layout, new_bytes) };
     if to.is_null() {
-        ext::large_put_back(at, layout.size(), entry);
+        ext::large_put_back(at, layout.size(), owner);
     } else {
         count(0, (new_bytes as u64).wrapping_sub(layout.size() as u64));
-        ext::large_insert(to, new_bytes, Some(entry));
+        ext::large_moved(to, new_bytes, owner);
     }
     to
 }

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU32, fence};
 
 pub(crate) use super::class::CLASSES as CLASS_COUNT;
 pub(crate) use super::class::SLAB_BYTES;
-pub(crate) use ext::{UNTRACKED, for_each_large, has_refs, keeps_page_ext, page_ext_usage};
+pub(crate) use ext::{for_each_large, has_refs, page_ext_usage};
 
 /// Refs that a vector has at most.
 const MAX_REFS: usize = SLAB_BYTES / 8;

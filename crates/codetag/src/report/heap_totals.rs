@@ -67,7 +67,7 @@ pub struct HeapTotals {
     pub tag_relocations_bytes: u64,
     /// Strings of the code tags.
     pub tag_strings_bytes: u64,
-    /// The side table of large objects.
+    /// The side table of tracked large objects.
     pub page_ext_bytes: u64,
     /// The table from ids to tags.
     pub registry_bytes: u64,
@@ -76,8 +76,9 @@ pub struct HeapTotals {
 
     /// Large objects, tracked or not.
     pub large_objs: u64,
-    /// Large objects that are missing from page_ext because the system had no memory for it.
-    pub page_ext_lost_objs: u64,
+    /// Tracked large objects that found no place in page_ext since the program began, because the
+    /// system had no memory for it. They count as untracked.
+    pub page_ext_missed_objs: u64,
 }
 
 impl HeapTotals {

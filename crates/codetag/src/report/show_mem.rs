@@ -66,11 +66,11 @@ impl ShowMem {
         for (label, bytes) in heap.metadata() {
             line(f, label, bytes)?;
         }
-        if heap.page_ext_lost_objs > 0 {
+        if heap.page_ext_missed_objs > 0 {
             writeln!(
                 f,
                 "{:>24}: {:>12}",
-                "page_ext lost", heap.page_ext_lost_objs
+                "page_ext missed", heap.page_ext_missed_objs
             )?;
         }
         Ok(())

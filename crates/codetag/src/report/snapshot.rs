@@ -137,7 +137,6 @@ impl Snapshot {
     }
 
     fn scan_large(&mut self) {
-        let with_refs = scan::has_refs();
         let Self {
             tallies,
             heap,
@@ -145,33 +144,27 @@ impl Snapshot {
             ..
         } = self;
         let tallies = tallies.tallies_mut();
-        let mut untracked_large = |objs: u64, bytes: u64| {
-            untracked.live_objs += objs;
-            untracked.slot_bytes += bytes;
-        };
-        let usage = scan::page_ext_usage();
-        let counted = scan::counters();
-        if scan::keeps_page_ext() {
-            scan::for_each_large(|bytes, word| {
-                let bytes = bytes as u64;
-                heap.large_objs += 1;
-                heap.large_objects_bytes += bytes;
-                if !with_refs || word == scan::UNTRACKED {
-                    untracked_large(1, bytes);
-                } else {
-                    tally(tallies, word, bytes, bytes);
-                }
+        let (mut objs, mut bytes) = (0, 0);
+        if scan::has_refs() {
+            scan::for_each_large(|requested, word| {
+                let requested = requested as u64;
+                objs += 1;
+                bytes += requested;
+                tally(tallies, word, requested, requested);
             });
-            heap.large_objs += usage.lost_objs;
-            heap.large_objects_bytes += usage.lost_bytes;
-            untracked_large(usage.lost_objs, usage.lost_bytes);
-        } else {
-            heap.large_objs = counted.large_objs;
-            heap.large_objects_bytes = counted.large_bytes;
-            untracked_large(counted.large_objs, counted.large_bytes);
         }
+        // What is out and has no entry. Entries of objects that are gone would show as unaccounted.
+        let counted = scan::counters();
+        let objs_without = counted.large_objs.saturating_sub(objs);
+        let bytes_without = counted.large_bytes.saturating_sub(bytes);
+        untracked.live_objs += objs_without;
+        untracked.slot_bytes += bytes_without;
+        heap.large_objs = objs + objs_without;
+        heap.large_objects_bytes = bytes + bytes_without;
+
+        let usage = scan::page_ext_usage();
         heap.page_ext_bytes = usage.table_bytes;
-        heap.page_ext_lost_objs = usage.lost_objs;
+        heap.page_ext_missed_objs = usage.missed_objs;
     }
 
     fn read_counters(&mut self) {

@@ -270,7 +270,7 @@ fn heap_lines(at: &str, snapshot: &Snapshot, account: &Account, slabs: &SlabSums
             heap.large_objs,
             heap.slab_headers_bytes,
             heap.obj_exts_bytes,
-            heap.page_ext_lost_objs,
+            heap.page_ext_missed_objs,
         ],
         [
             account.requested_bytes,

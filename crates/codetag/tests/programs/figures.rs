@@ -43,7 +43,7 @@ fn assert_adds_up(s: &Snapshot, inner_bytes_out: u64) {
         heap.obtained_bytes, inner_bytes_out,
         "what the inner allocator itself counted"
     );
-    assert_eq!(heap.page_ext_lost_objs, 0);
+    assert_eq!(heap.page_ext_missed_objs, 0);
     let (mut objs, mut slot_bytes) = (heap.large_objs, heap.large_objects_bytes);
     for c in s.classes() {
         objs += c.live_objs;

@@ -17,12 +17,22 @@ mod off;
 #[cfg(codetag_off)]
 pub(crate) use off::*;
 
-/// An entry of page_ext, taken out while its object moves.
+/// The owner of a large object, while its entry of page_ext is out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LargeEntry {
-    /// The id word, or [`UNTRACKED`].
+pub(crate) struct Owner {
+    /// Its id word.
     pub word: u32,
+    /// Clearing passes before it was taken out.
+    pub epoch: u32,
 }
 
-/// Stands for a large object without a tag ref.
-pub(crate) const UNTRACKED: u32 = u32::MAX;
+/// What page_ext takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PageExtUsage {
+    /// Bytes of the tables.
+    pub table_bytes: u64,
+    /// Tracked objects that found no place since the program began.
+    pub missed_objs: u64,
+    /// Changes whenever an entry does.
+    pub version: u64,
+}

@@ -7,7 +7,7 @@
 use super::super::class::{Class, Geometry};
 use super::super::heap::Bin;
 use super::super::slab::Slab;
-use super::{LargeEntry, UNTRACKED};
+use super::{Owner, PageExtUsage};
 use crate::control::{EnableError, StateKind};
 
 pub(crate) fn geometry(class: Class) -> Geometry {
@@ -42,15 +42,18 @@ pub(crate) fn remark(_slab: &Slab, _at: *mut u8, _bytes: usize) {}
 pub(crate) fn inherit(_from: *mut u8, _from_large: bool, _to: *mut u8, _to_large: bool) {}
 
 #[inline(always)]
-pub(crate) fn large_insert(_at: *mut u8, _bytes: usize, _was: Option<LargeEntry>) {}
+pub(crate) fn large_allocated(_at: *mut u8, _bytes: usize) {}
 
 #[inline(always)]
-pub(crate) fn large_remove(_at: *mut u8, _bytes: usize) -> LargeEntry {
-    LargeEntry { word: UNTRACKED }
+pub(crate) fn large_moved(_at: *mut u8, _bytes: usize, _was: Option<Owner>) {}
+
+#[inline(always)]
+pub(crate) fn large_remove(_at: *mut u8) -> Option<Owner> {
+    None
 }
 
 #[inline(always)]
-pub(crate) fn large_put_back(_at: *mut u8, _bytes: usize, _was: LargeEntry) {}
+pub(crate) fn large_put_back(_at: *mut u8, _bytes: usize, _was: Option<Owner>) {}
 
 pub(crate) fn start(_never: bool, _on: bool) {}
 
@@ -72,25 +75,7 @@ pub(crate) fn page_ext_usage() -> PageExtUsage {
     PageExtUsage::default()
 }
 
-/// What page_ext takes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PageExtUsage {
-    /// Bytes of the tables.
-    pub table_bytes: u64,
-    /// Objects that found no place.
-    pub lost_objs: u64,
-    /// Their requested bytes.
-    pub lost_bytes: u64,
-    /// Changes whenever an entry does.
-    pub version: u64,
-}
-
 /// Whether refs say anything now.
 pub(crate) fn has_refs() -> bool {
-    false
-}
-
-/// Whether large objects are noted in page_ext.
-pub(crate) fn keeps_page_ext() -> bool {
     false
 }

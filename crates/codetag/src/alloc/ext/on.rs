@@ -11,7 +11,7 @@ use super::super::path;
 use super::super::slab::{Slab, ref_at};
 pub(crate) use super::page_ext::{for_each as for_each_large, usage as page_ext_usage};
 use super::switch::{self, Flags};
-use super::{LargeEntry, UNTRACKED, obj_exts, page_ext};
+use super::{Owner, obj_exts, page_ext};
 use crate::control::{EnableError, StateKind};
 use crate::protocol::{SpinLock, Std, Toggle, ToggleError};
 use crate::tag;
@@ -105,54 +105,46 @@ pub(crate) fn inherit(from: *mut u8, from_large: bool, to: *mut u8, to_large: bo
         page_ext::owner(from)
     } else {
         // SAFETY: a live small block's slab is cut.
-        obj_exts::owner(unsafe { Slab::of(from) }, from)
+        Some(obj_exts::owner(unsafe { Slab::of(from) }, from))
     };
-    if word == 0 || word == UNTRACKED {
-        return;
-    }
-    if to_large {
-        page_ext::set_owner(to, word);
-    } else {
+    match word {
+        None | Some(0) => {}
+        Some(word) if to_large => page_ext::set_owner(to, word),
         // SAFETY: as above.
-        obj_exts::set_owner(unsafe { Slab::of(to) }, to, word);
+        Some(word) => obj_exts::set_owner(unsafe { Slab::of(to) }, to, word),
     }
 }
 
-/// A large object came, or came back from a realloc as another one.
-pub(crate) fn large_insert(at: *mut u8, bytes: usize, was: Option<LargeEntry>) {
-    if never() {
+/// A large object came.
+pub(crate) fn large_allocated(at: *mut u8, bytes: usize) {
+    if switch::alloc_on() {
+        page_ext::insert(at, bytes, obj_exts::current_word());
+    }
+}
+
+/// A large object came back from a realloc, which had taken out its entry if it had one.
+pub(crate) fn large_moved(at: *mut u8, bytes: usize, was: Option<Owner>) {
+    if !switch::free_on() {
         return;
     }
-    let tracked = if was.is_some() {
-        switch::free_on()
-    } else {
-        switch::alloc_on()
-    };
-    let word = if tracked {
-        match (obj_exts::current_word(), was) {
-            // Without a scope the owner stays.
-            (0, Some(was)) if was.word != UNTRACKED => was.word,
-            (word, _) => word,
-        }
-    } else {
-        UNTRACKED
-    };
-    page_ext::insert(at, bytes, word);
+    match (obj_exts::current_word(), was) {
+        // Without a scope the owner stays.
+        (0, Some(was)) if page_ext::put_back(at, bytes, was) => {}
+        (word, _) => page_ext::insert(at, bytes, word),
+    }
 }
 
-/// A large object is about to go, or to be reallocated.
-pub(crate) fn large_remove(at: *mut u8, bytes: usize) -> LargeEntry {
-    if never() {
-        LargeEntry { word: UNTRACKED }
-    } else {
-        page_ext::remove(at, bytes)
-    }
+/// A large object is about to go, or to be reallocated. In every state: an entry must not outlive
+/// its object.
+pub(crate) fn large_remove(at: *mut u8) -> Option<Owner> {
+    page_ext::remove(at)
 }
 
 /// The realloc of a large object failed.
-pub(crate) fn large_put_back(at: *mut u8, bytes: usize, was: LargeEntry) {
-    if !never() {
-        page_ext::insert(at, bytes, was.word);
+pub(crate) fn large_put_back(at: *mut u8, bytes: usize, was: Option<Owner>) {
+    if let Some(was) = was {
+        // Cleared meanwhile, it is untracked like everything that old.
+        let _ = page_ext::put_back(at, bytes, was);
     }
 }
 
@@ -229,9 +221,4 @@ pub(crate) fn kind() -> StateKind {
 /// Whether refs say anything now.
 pub(crate) fn has_refs() -> bool {
     TOGGLE.is_on()
-}
-
-/// Whether large objects are noted in page_ext.
-pub(crate) fn keeps_page_ext() -> bool {
-    !never()
 }

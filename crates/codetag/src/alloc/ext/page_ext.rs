@@ -1,23 +1,30 @@
-//! The side table of large objects: address, requested bytes and id word of each.
+//! The side table of large objects: address, requested bytes and id word of each that is tracked.
 //!
 //! Four tables by address, each with a lock of its own, open addressing with linear probing and no
 //! tombstones; at most seven eighths full, at least three eighths when larger than the smallest,
 //! so that an entry of 24 bytes takes at most 64. The tables are mapped beside every allocator.
-//! An object that finds no place, because the system has no memory for a larger table, is counted
-//! as lost, and its free takes it off that count.
+//!
+//! Only tracked objects have an entry: while profiling is off the tables are empty, and a free asks
+//! no more than that. What is live without an entry is known from the counts at the calls of the
+//! inner allocator. An object for which the system has no memory is missed: it counts as untracked.
 //!
 //! # Safety model
 //!
 //! A table is reached under its lock only, and is as long as `capacity` says.
 
-use super::{LargeEntry, UNTRACKED};
+use super::Owner;
 use crate::protocol::SpinLock;
 use crate::sys;
 use core::cell::UnsafeCell;
 use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 const SHARDS: usize = 4;
 const MIN_CAPACITY: usize = 128;
+
+/// Counts the clearing passes: an owner from before one is nobody's after it.
+static EPOCH: AtomicU32 = AtomicU32::new(0);
 
 #[derive(Clone, Copy)]
 struct Entry {
@@ -31,13 +38,15 @@ struct Table {
     entries: *mut Entry,
     capacity: usize,
     len: usize,
-    lost_objs: u64,
-    lost_bytes: u64,
+    missed_objs: u64,
     version: u64,
 }
 
 struct Shard {
     lock: SpinLock,
+    /// Entries, for a look without the lock: an object's entry is there before its address is known
+    /// to anyone who might free it.
+    len: AtomicUsize,
     table: UnsafeCell<Table>,
 }
 
@@ -46,24 +55,20 @@ unsafe impl Sync for Shard {}
 
 impl Shard {
     const fn new() -> Self {
-        let table = Table {
-            entries: ptr::null_mut(),
-            capacity: 0,
-            len: 0,
-            lost_objs: 0,
-            lost_bytes: 0,
-            version: 0,
-        };
         Self {
             lock: SpinLock::new(),
-            table: UnsafeCell::new(table),
+            len: AtomicUsize::new(0),
+            table: UnsafeCell::new(Table::new()),
         }
     }
 
     fn with<R>(&self, f: impl FnOnce(&mut Table) -> R) -> R {
         let _guard = self.lock.lock();
         // SAFETY: the lock is held, and `f` cannot reach the shard again.
-        f(unsafe { &mut *self.table.get() })
+        let table = unsafe { &mut *self.table.get() };
+        let r = f(table);
+        self.len.store(table.len, Relaxed);
+        r
     }
 }
 
@@ -74,8 +79,8 @@ fn hash(addr: usize) -> usize {
     (addr >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
 }
 
-fn shard(addr: usize) -> &'static Shard {
-    &TABLES[hash(addr) % SHARDS]
+fn shard(hash: usize) -> &'static Shard {
+    &TABLES[hash % SHARDS]
 }
 
 fn map_bytes(capacity: usize) -> usize {
@@ -83,40 +88,55 @@ fn map_bytes(capacity: usize) -> usize {
 }
 
 impl Table {
-    /// Where the probing for an address begins.
-    fn home(&self, addr: usize) -> usize {
-        (hash(addr) / SHARDS) & (self.capacity - 1)
+    const fn new() -> Self {
+        Self {
+            entries: ptr::null_mut(),
+            capacity: 0,
+            len: 0,
+            missed_objs: 0,
+            version: 0,
+        }
+    }
+
+    /// The slot where the probing for a hash begins.
+    fn home(&self, hash: usize) -> usize {
+        (hash / SHARDS) & (self.capacity - 1)
+    }
+
+    fn after(&self, i: usize) -> usize {
+        (i + 1) & (self.capacity - 1)
     }
 
     fn entry(&mut self, i: usize) -> &mut Entry {
-        // SAFETY: indices are taken modulo the capacity, and zeroed entries are valid.
-        unsafe { &mut *self.entries.add(i & (self.capacity - 1)) }
+        // SAFETY: indices are below the capacity, and zeroed entries are valid.
+        unsafe { &mut *self.entries.add(i) }
     }
 
-    fn find(&mut self, addr: usize) -> Option<usize> {
-        if self.capacity == 0 {
+    fn find(&mut self, hash: usize, addr: usize) -> Option<usize> {
+        if self.len == 0 {
             return None;
         }
-        let mut i = self.home(addr);
+        let mut i = self.home(hash);
         loop {
             match self.entry(i).addr {
                 0 => return None,
-                a if a == addr => return Some(i & (self.capacity - 1)),
-                _ => i += 1,
+                a if a == addr => return Some(i),
+                _ => i = self.after(i),
             }
         }
     }
 
-    fn place(&mut self, new: Entry) {
-        let mut i = self.home(new.addr);
+    fn place(&mut self, hash: usize, new: Entry) {
+        let mut i = self.home(hash);
         while self.entry(i).addr != 0 {
-            i += 1;
+            i = self.after(i);
         }
         *self.entry(i) = new;
         self.len += 1;
     }
 
     /// Moves to a table of another size; false if the system has no memory for it.
+    #[cold]
     fn resize(&mut self, capacity: usize) -> bool {
         let at = sys::map_zeroed(map_bytes(capacity)).cast::<Entry>();
         if at.is_null() {
@@ -128,47 +148,47 @@ impl Table {
             // SAFETY: the old table has that many entries.
             let e = unsafe { *old.add(i) };
             if e.addr != 0 {
-                self.place(e);
+                self.place(hash(e.addr), e);
             }
         }
-        if !old.is_null() {
-            // SAFETY: nobody reaches the old table any more.
-            unsafe { sys::unmap(old.cast(), map_bytes(old_capacity)) };
-        }
+        Self::unmap(old, old_capacity);
         true
     }
 
-    fn insert(&mut self, new: Entry) {
+    /// Gives a table's memory back; nobody reaches it any more.
+    fn unmap(entries: *mut Entry, capacity: usize) {
+        if !entries.is_null() {
+            // SAFETY: the mapping of a table of that capacity, which the caller has let go of.
+            unsafe { sys::unmap(entries.cast(), map_bytes(capacity)) };
+        }
+    }
+
+    fn insert(&mut self, hash: usize, new: Entry) {
         self.version += 1;
         if (self.len + 1) * 8 > self.capacity * 7 {
             let larger = (self.capacity * 2).max(MIN_CAPACITY);
             // Up to the last free entry the old table will do.
             if !self.resize(larger) && self.len + 1 >= self.capacity {
-                self.lost_objs += 1;
-                self.lost_bytes += new.bytes as u64;
+                self.missed_objs += 1;
                 return;
             }
         }
-        self.place(new);
+        self.place(hash, new);
     }
 
-    fn remove(&mut self, addr: usize, bytes: usize) -> LargeEntry {
+    fn remove(&mut self, hash: usize, addr: usize) -> Option<u32> {
+        let mut hole = self.find(hash, addr)?;
         self.version += 1;
-        let Some(mut hole) = self.find(addr) else {
-            self.lost_objs = self.lost_objs.saturating_sub(1);
-            self.lost_bytes = self.lost_bytes.saturating_sub(bytes as u64);
-            return LargeEntry { word: UNTRACKED };
-        };
         let word = self.entry(hole).word;
         // Close the gap: an entry behind it moves up unless that would put it before its home.
         let mut i = hole;
         loop {
-            i = (i + 1) & (self.capacity - 1);
+            i = self.after(i);
             let e = *self.entry(i);
             if e.addr == 0 {
                 break;
             }
-            let home = self.home(e.addr);
+            let home = self.home(self::hash(e.addr));
             let distance = |from: usize| i.wrapping_sub(from) & (self.capacity - 1);
             if distance(home) >= distance(hole) {
                 *self.entry(hole) = e;
@@ -181,30 +201,61 @@ impl Table {
             // Without memory for the smaller table the larger one stays.
             self.resize(self.capacity / 2);
         }
-        LargeEntry { word }
+        Some(word)
+    }
+
+    fn clear(&mut self) {
+        self.version += 1;
+        Self::unmap(self.entries, self.capacity);
+        (self.entries, self.capacity, self.len) = (ptr::null_mut(), 0, 0);
     }
 }
 
-/// Notes a large object.
+/// Notes a large object of the owner `word`.
 pub(crate) fn insert(at: *mut u8, bytes: usize, word: u32) {
-    let addr = at.addr();
-    shard(addr).with(|t| t.insert(Entry { addr, bytes, word }));
+    let (addr, hash) = (at.addr(), hash(at.addr()));
+    shard(hash).with(|t| t.insert(hash, Entry { addr, bytes, word }));
 }
 
-/// Takes a large object out.
-pub(crate) fn remove(at: *mut u8, bytes: usize) -> LargeEntry {
-    shard(at.addr()).with(|t| t.remove(at.addr(), bytes))
+/// Notes a large object again, unless all owners were cleared since `was` was taken out. Returns
+/// whether it did.
+pub(crate) fn put_back(at: *mut u8, bytes: usize, was: Owner) -> bool {
+    let (addr, hash) = (at.addr(), hash(at.addr()));
+    shard(hash).with(|t| {
+        let is_current = was.epoch == EPOCH.load(Relaxed);
+        if is_current {
+            let word = was.word;
+            t.insert(hash, Entry { addr, bytes, word });
+        }
+        is_current
+    })
 }
 
-/// The id word of a large object, or [`UNTRACKED`].
-pub(crate) fn owner(at: *mut u8) -> u32 {
-    shard(at.addr()).with(|t| t.find(at.addr()).map_or(UNTRACKED, |i| t.entry(i).word))
+/// Takes a large object out; none if it has no entry.
+pub(crate) fn remove(at: *mut u8) -> Option<Owner> {
+    let (addr, hash) = (at.addr(), hash(at.addr()));
+    let shard = shard(hash);
+    if shard.len.load(Relaxed) == 0 {
+        return None;
+    }
+    shard.with(|t| {
+        let word = t.remove(hash, addr)?;
+        let epoch = EPOCH.load(Relaxed);
+        Some(Owner { word, epoch })
+    })
+}
+
+/// The id word of a large object's owner; none if it has no entry.
+pub(crate) fn owner(at: *mut u8) -> Option<u32> {
+    let (addr, hash) = (at.addr(), hash(at.addr()));
+    shard(hash).with(|t| t.find(hash, addr).map(|i| t.entry(i).word))
 }
 
 /// Names another owner.
 pub(crate) fn set_owner(at: *mut u8, word: u32) {
-    shard(at.addr()).with(|t| {
-        if let Some(i) = t.find(at.addr()) {
+    let (addr, hash) = (at.addr(), hash(at.addr()));
+    shard(hash).with(|t| {
+        if let Some(i) = t.find(hash, addr) {
             t.entry(i).word = word;
         }
     });
@@ -212,16 +263,14 @@ pub(crate) fn set_owner(at: *mut u8, word: u32) {
 
 /// Makes every large object untracked.
 pub(crate) fn clear_all() {
+    // First: whoever finds its table cleared must find its owner out of date.
+    EPOCH.store(EPOCH.load(Relaxed).wrapping_add(1), Relaxed);
     for shard in &TABLES {
-        shard.with(|t| {
-            for i in 0..t.capacity {
-                t.entry(i).word = UNTRACKED;
-            }
-        });
+        shard.with(Table::clear);
     }
 }
 
-/// Calls `visit` with requested bytes and id word of every large object.
+/// Calls `visit` with requested bytes and id word of every entry.
 pub(crate) fn for_each(mut visit: impl FnMut(usize, u32)) {
     for shard in &TABLES {
         shard.with(|t| {
@@ -236,26 +285,12 @@ pub(crate) fn for_each(mut visit: impl FnMut(usize, u32)) {
 }
 
 /// What page_ext takes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PageExtUsage {
-    /// Bytes of the tables.
-    pub table_bytes: u64,
-    /// Objects that found no place.
-    pub lost_objs: u64,
-    /// Their requested bytes.
-    pub lost_bytes: u64,
-    /// Changes whenever an entry does.
-    pub version: u64,
-}
-
-/// What page_ext takes.
-pub(crate) fn usage() -> PageExtUsage {
-    let mut sum = PageExtUsage::default();
+pub(crate) fn usage() -> super::PageExtUsage {
+    let mut sum = super::PageExtUsage::default();
     for shard in &TABLES {
         shard.with(|t| {
             sum.table_bytes += map_bytes(t.capacity) as u64;
-            sum.lost_objs += t.lost_objs;
-            sum.lost_bytes += t.lost_bytes;
+            sum.missed_objs += t.missed_objs;
             sum.version += t.version;
         });
     }
@@ -267,20 +302,9 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    fn table() -> Table {
-        Table {
-            entries: ptr::null_mut(),
-            capacity: 0,
-            len: 0,
-            lost_objs: 0,
-            lost_bytes: 0,
-            version: 0,
-        }
-    }
-
     #[test]
     fn random_inserts_and_removes_agree_with_a_map() {
-        let mut t = table();
+        let mut t = Table::new();
         let mut map = HashMap::new();
         let mut seed = 7_u64;
         let mut next = move || {
@@ -291,35 +315,32 @@ mod tests {
             let grow = (round / 20_000) % 2 == 0;
             let addr = (1 + next() % 5_000) * 4096;
             if grow && !map.contains_key(&addr) {
-                t.insert(Entry {
-                    addr,
-                    bytes: addr / 2,
-                    word: round,
-                });
+                let bytes = addr / 2;
+                t.insert(
+                    hash(addr),
+                    Entry {
+                        addr,
+                        bytes,
+                        word: round,
+                    },
+                );
                 map.insert(addr, round);
-            } else if let Some(word) = map.remove(&addr) {
-                assert_eq!(t.remove(addr, addr / 2).word, word);
+            } else {
+                assert_eq!(t.remove(hash(addr), addr), map.remove(&addr));
             }
             assert_eq!(t.len, map.len());
             let full = t.capacity * 7 / 8;
             assert!(t.len <= full && (t.capacity <= MIN_CAPACITY || t.len * 8 >= t.capacity * 3));
         }
         for (&addr, &word) in &map {
-            let i = t.find(addr).unwrap();
+            let i = t.find(hash(addr), addr).unwrap();
             assert_eq!(t.entry(i).word, word);
         }
         for addr in map.keys().copied().collect::<Vec<_>>() {
-            t.remove(addr, addr / 2);
+            t.remove(hash(addr), addr);
         }
         assert_eq!((t.len, t.capacity), (0, MIN_CAPACITY));
-    }
-
-    #[test]
-    fn a_free_of_a_lost_object_takes_it_off_the_count() {
-        let mut t = table();
-        t.lost_objs = 1;
-        t.lost_bytes = 4096;
-        assert_eq!(t.remove(8192, 4096).word, UNTRACKED);
-        assert_eq!((t.lost_objs, t.lost_bytes), (0, 0));
+        t.clear();
+        assert_eq!(t.remove(hash(4096), 4096), None);
     }
 }
