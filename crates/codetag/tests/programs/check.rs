@@ -234,10 +234,11 @@ fn per_slab(at: &str, row: &ClassUsage) {
     let capacity = row.slots / row.slabs;
     let ext_bytes = row.obj_exts_bytes / row.slabs;
     let inside = if row.slot_bytes < 1024 { ext_bytes } else { 0 };
-    assert!(
-        capacity * row.slot_bytes + inside <= SLAB_BYTES,
-        "{at}: {row:?}"
-    );
+    // Slots begin at a multiple of what divides their size; one more, with its ref, would not fit.
+    let (unit, refs) = (1 << row.slot_bytes.trailing_zeros(), inside.min(1) * 8);
+    let end = inside.next_multiple_of(unit) + capacity * row.slot_bytes;
+    let beyond = (inside + refs).next_multiple_of(unit) + (capacity + 1) * row.slot_bytes;
+    assert!(end <= SLAB_BYTES && SLAB_BYTES < beyond, "{at}: {row:?}");
     if can_track() {
         assert!(
             ext_bytes >= 4 * capacity,

@@ -119,7 +119,7 @@ pub(crate) fn next(source: &mut impl Source) -> Option<Op> {
             thread,
             pick: pick(source)?,
             size: size(source)?,
-            starved: source.below(100)? == 0,
+            starved: source.below(50)? == 0,
         },
         3960..3964 => Op::FreeMany {
             thread,
@@ -157,9 +157,10 @@ fn size(source: &mut impl Source) -> Option<usize> {
     let sizes = slots().sizes();
     let around = |n: usize, by: u32| (n + by as usize).saturating_sub(1).max(1);
     Some(match source.below(200)? {
-        0 => 1 + source.below(4 << 20)? as usize,
-        1..5 => around(SMALL_MAX, source.below(3)?),
-        5..100 => {
+        0..3 => 1 + source.below(4 << 20)? as usize,
+        3..10 => around(SMALL_MAX, source.below(3)?),
+        10..25 => SMALL_MAX + 1 + source.below(16 << 10)? as usize,
+        25..100 => {
             let slot = sizes[source.below(sizes.len() as u32)? as usize];
             around(slot, source.below(3)?)
         }

@@ -3,10 +3,12 @@
 use super::{block_in, has_tags, label, owns};
 use crate::block::Block;
 use crate::check::{quiet_point, turn_off, turn_on};
+use crate::inner::INNER;
 use crate::labels::within;
 use crate::runner::Program;
 use crate::slots::slots;
 use crate::watch::SMALL_MAX;
+use std::sync::atomic::Ordering::SeqCst;
 
 pub(super) fn programs() -> Vec<Program> {
     let mut all = vec![
@@ -20,6 +22,10 @@ pub(super) fn programs() -> Vec<Program> {
             border,
         ),
         Program::new("large_objects_grow_and_shrink_exactly", large),
+        Program::new(
+            "a_realloc_without_memory_changes_no_figure_and_no_byte",
+            no_memory,
+        ),
     ];
     if has_tags() {
         all.extend([
@@ -137,6 +143,33 @@ fn large() {
     }
     drop(blocks);
     assert_eq!(quiet_point("end").large_bytes, start.large_bytes);
+}
+
+fn no_memory() {
+    turn_on();
+    for size in STEPS {
+        let mut block = block_in(1, size, 16);
+        for target in STEPS.into_iter().chain([SMALL_MAX, SMALL_MAX + 1, 4 << 20]) {
+            let before = quiet_point("before");
+            let (at, size) = (block.addr(), block.size());
+            INNER.fail_every.store(1, SeqCst);
+            let done = within(2, || block.realloc(target));
+            INNER.fail_every.store(0, SeqCst);
+            block.check(size, size.min(target));
+            let after = quiet_point("behind");
+            if done {
+                // The heap had a slot for it.
+                assert!(target <= SMALL_MAX);
+                owns(&after, 2, 1, target as u64);
+                block = block_in(1, size, 16);
+                continue;
+            }
+            assert_eq!((block.addr(), block.size()), (at, size));
+            owns(&after, 1, 1, size as u64);
+            owns(&after, 2, 0, 0);
+            assert_eq!(after.large_bytes, before.large_bytes);
+        }
+    }
 }
 
 /// Sizes of every kind of step: in place, to another slot, to a large object, as a large object,
