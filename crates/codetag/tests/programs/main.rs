@@ -4,8 +4,10 @@
 //! `cargo test -p codetag --test programs NAME` runs one; to debug it without the parent, run the
 //! test binary itself with `CODETAG_TEST_PROGRAM=NAME`.
 
-// The inner allocator of the tests, and programs that call the allocator with layouts of their own.
-#![allow(unsafe_code)]
+#![allow(
+    unsafe_code,
+    reason = "the inner allocator of the tests, and programs that use layouts of their own"
+)]
 
 mod block;
 mod check;
