@@ -5,10 +5,11 @@ use crate::figures::{all_figures, assert_owned, enable, has_tags, owned, quiet, 
 use crate::inner::INNER;
 use crate::runner::Program;
 use crate::threads::join;
+use codetag::Snapshot;
 use std::alloc::Layout;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 pub(crate) fn programs() -> Vec<Program> {
@@ -20,6 +21,10 @@ pub(crate) fn programs() -> Vec<Program> {
         Program::new(
             "page_ext_is_exact_over_an_inner_allocator_that_reuses_at_once",
             reuses_at_once,
+        ),
+        Program::new(
+            "a_large_object_leaves_page_ext_before_the_inner_allocator_has_it",
+            leaves_first,
         ),
         Program::new(
             "try_reserve_of_half_the_address_space_is_an_error",
@@ -204,7 +209,7 @@ struct Large {
 impl Large {
     fn churn(&mut self, random: &mut fastrand::Rng, operations: usize) {
         // Few layouts, so that each thread gets what the other has just freed.
-        let size = |r: &mut fastrand::Rng| [20_000, 30_000, 40_000][r.usize(..3)];
+        let size = |r: &mut fastrand::Rng| [20_000, 30_000][r.usize(..2)];
         for _ in 0..operations {
             match random.u8(..4) {
                 0 | 1 if self.held.len() < 16 => {
@@ -244,13 +249,13 @@ fn reuses_at_once() {
         grow,
         held: Vec::with_capacity(16),
     });
-    for round in 0..10 {
+    for round in 0..50 {
         let threads = sides.into_iter().enumerate().map(|(t, mut side)| {
             let start = Arc::clone(&start);
             thread::spawn(move || {
                 let mut random = fastrand::Rng::with_seed(2 * round + t as u64);
                 start.wait();
-                side.churn(&mut random, operations / 10);
+                side.churn(&mut random, operations / 50);
                 side
             })
         });
@@ -268,6 +273,35 @@ fn reuses_at_once() {
     }
     drop(sides);
     assert_eq!(quiet().heap().large_objs, 0);
+}
+
+/// How many objects of `first_tag` were there at each look.
+static SEEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+fn leaves_first() {
+    enable();
+    SEEN.lock().unwrap().reserve(10);
+    let look = || {
+        SEEN.lock()
+            .unwrap()
+            .push(owned(&Snapshot::take(), "faults::first_tag").0);
+    };
+    INNER.before_large_goes.set(look).unwrap();
+    let _other = first_tag(layout(20_000, 8)).unwrap();
+    let mut block = first_tag(layout(200_000, 8)).unwrap();
+    assert!(block.realloc(300_000));
+    // The look takes a block of its own if there are tags; the next one is refused.
+    INNER.towards_failure.store(0, SeqCst);
+    INNER.fail_every.store(1 + u64::from(has_tags()), SeqCst);
+    let grown = block.realloc(400_000);
+    INNER.fail_every.store(0, SeqCst);
+    assert!(!grown);
+    // It is back after that, with its owner.
+    assert_owned("faults::first_tag", 2, 320_000);
+    drop(block);
+    assert_owned("faults::first_tag", 1, 20_000);
+    let seen = SEEN.lock().unwrap();
+    assert_eq!(*seen, if has_tags() { [1; 3] } else { [0; 3] });
 }
 
 fn impossible_reserve() {

@@ -3,8 +3,10 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::thread;
 
 /// The one under the heap of these programs.
 pub(crate) static INNER: TestInner = TestInner::new();
@@ -29,9 +31,11 @@ pub(crate) struct TestInner {
     pub(crate) towards_failure: AtomicU64,
     /// Null was returned so often.
     pub(crate) failed: AtomicU64,
-    /// Hands the most recently freed block of the same layout to the next caller; `realloc` moves,
-    /// and frees the old block before it returns.
+    /// Hands the most recently freed block of the same layout to the next caller, before the call
+    /// that frees it returns; `realloc` moves, and frees the old block on the way.
     pub(crate) reuses: AtomicBool,
+    /// Called before a block of 100,000 bytes or more is freed or reallocated.
+    pub(crate) before_large_goes: OnceLock<fn()>,
     /// Fills what it hands out, and what it takes back, with 0xA5; not what is asked for zeroed.
     pub(crate) poisons: AtomicBool,
     freed: FreedBlocks,
@@ -100,6 +104,7 @@ impl TestInner {
             towards_failure: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             reuses: AtomicBool::new(false),
+            before_large_goes: OnceLock::new(),
             poisons: AtomicBool::new(false),
             freed: FreedBlocks {
                 lock: AtomicBool::new(false),
@@ -137,6 +142,14 @@ impl TestInner {
 }
 
 impl TestInner {
+    fn is_going(&self, layout: Layout) {
+        if layout.size() >= 100_000
+            && let Some(look) = self.before_large_goes.get()
+        {
+            look();
+        }
+    }
+
     fn poison(&self, at: *mut u8, bytes: usize) {
         if !at.is_null() && self.poisons.load(SeqCst) {
             // SAFETY: the block is nobody's: about to be handed out, or just taken back.
@@ -180,9 +193,13 @@ unsafe impl GlobalAlloc for TestInner {
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        self.is_going(layout);
         self.came_back(layout);
         self.poison(at, layout.size());
-        if !(self.reuses.load(SeqCst) && self.freed.put(at, layout)) {
+        if self.reuses.load(SeqCst) && self.freed.put(at, layout) {
+            // Slow to return: the block may be someone else's before the caller goes on.
+            thread::yield_now();
+        } else {
             // SAFETY: as the caller's.
             unsafe { System.dealloc(at, layout) };
         }
@@ -190,6 +207,7 @@ unsafe impl GlobalAlloc for TestInner {
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         self.asked_realloc.fetch_add(1, SeqCst);
+        self.is_going(layout);
         if self.asks() {
             return ptr::null_mut();
         }

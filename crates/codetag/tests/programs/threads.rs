@@ -29,6 +29,7 @@ pub(crate) fn programs() -> Vec<Program> {
             "slabs_of_a_parked_thread_are_released_by_who_empties_them",
             parked_owner,
         ),
+        Program::new("slots_that_threads_left_free_are_used_by_others", left_free),
         Program::new(
             "slots_around_a_survivor_are_used_again_by_the_owner",
             survivors,
@@ -252,6 +253,39 @@ fn parked_owner() {
 #[codetag::alloc_tag]
 fn of_100(n: usize) -> Vec<Box<[u8]>> {
     (0..n).map(|i| Box::from([i as u8; 100])).collect()
+}
+
+fn left_free() {
+    const OBJS: usize = 100_000;
+    enable();
+    let owner = thread::spawn(|| {
+        let mut blocks = of_100(OBJS);
+        // Every other one stays, in slabs that are half free when the thread ends.
+        let mut i = 0;
+        blocks.retain(|_| {
+            i += 1;
+            i % 2 == 0
+        });
+        blocks
+    });
+    let [left] = <[_; 1]>::try_from(join([owner])).unwrap();
+    let obtained = quiet().heap().obtained_bytes;
+    let mine = of_100(OBJS / 2);
+    let grown = quiet().heap().obtained_bytes - obtained;
+    // The list itself, and no slab.
+    let list = (mine.capacity() * size_of::<Box<[u8]>>()) as u64;
+    assert!(grown <= list, "{grown} B were obtained beside free slots");
+    assert!(
+        left.iter()
+            .chain(&mine)
+            .all(|b| b.iter().all(|&x| x == b[0]))
+    );
+    let lists = ((left.capacity() + mine.capacity()) * size_of::<Box<[u8]>>()) as u64;
+    assert_owned(
+        "threads::of_100",
+        OBJS as u64 + 2,
+        100 * OBJS as u64 + lists,
+    );
 }
 
 fn survivors() {
