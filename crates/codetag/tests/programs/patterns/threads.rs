@@ -134,6 +134,8 @@ impl Parked {
         let meet = Arc::new(Barrier::new(2));
         let theirs = Arc::clone(&meet);
         let thread = thread::spawn(move || {
+            // A thread allocates while it starts.
+            theirs.wait();
             for i in 0..steps {
                 theirs.wait();
                 step(i);
@@ -142,6 +144,7 @@ impl Parked {
             // Parked until the end.
             theirs.wait();
         });
+        meet.wait();
         Self { meet, thread }
     }
 
