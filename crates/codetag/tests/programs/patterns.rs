@@ -15,7 +15,7 @@ use crate::page::quiet_texts;
 use crate::runner::Program;
 use crate::slots::slots;
 use crate::watch;
-use codetag::StateKind;
+use codetag::{Snapshot, StateKind};
 use std::alloc::GlobalAlloc;
 use std::panic;
 
@@ -324,9 +324,17 @@ fn toggling() {
     quiet_point("end");
 }
 
+/// Bytes obtained that are not with the system.
+fn held_bytes() -> u64 {
+    let snapshot = Snapshot::take();
+    snapshot.heap().obtained_bytes - snapshot.heap().returned_bytes
+}
+
 fn shrinking() {
     turn_on();
     let start = quiet_point("start");
+    codetag::shrink();
+    let held_at_start = held_bytes();
     let mut handed_back = 0;
     for round in 0..4 {
         let blocks: Vec<Block> = (0..4000)
@@ -340,6 +348,7 @@ fn shrinking() {
         drop(kept);
         handed_back += bytes + codetag::shrink();
         assert_eq!(codetag::shrink(), 0, "everything has been given back");
+        assert_eq!(held_bytes(), held_at_start, "no slab is left over");
         quiet_point("shrunk");
     }
     assert!(handed_back > 0);
