@@ -111,6 +111,10 @@ impl fmt::Display for State {
 /// When the state last changed, by [`sys::now_ns`].
 static SINCE_NS: AtomicU64 = AtomicU64::new(0);
 
+fn note_change() {
+    SINCE_NS.store(sys::now_ns(), Relaxed);
+}
+
 /// Runs once, before the first allocation is served. Allocates nothing.
 pub(crate) fn start() {
     // Longer than any value that makes sense; what is cut off shows as an unknown word.
@@ -125,7 +129,7 @@ pub(crate) fn start() {
     if wish.page_at_exit {
         sys::at_exit(page_at_exit);
     }
-    SINCE_NS.store(sys::now_ns(), Relaxed);
+    note_change();
 }
 
 extern "C" fn page_at_exit() {
@@ -163,20 +167,12 @@ pub fn enable() -> Result<(), EnableError> {
     if !alloc::is_installed() {
         return Err(EnableError::NotInstalled);
     }
-    let was_on = is_enabled();
-    alloc::enable()?;
-    if !was_on {
-        SINCE_NS.store(sys::now_ns(), Relaxed);
-    }
-    Ok(())
+    alloc::enable(note_change)
 }
 
 /// Turns profiling off. What was tracked becomes untracked with the next [`enable`].
 pub fn disable() {
-    if is_enabled() {
-        alloc::disable();
-        SINCE_NS.store(sys::now_ns(), Relaxed);
-    }
+    alloc::disable(note_change);
 }
 
 /// Whether profiling is on.

@@ -162,43 +162,41 @@ fn obtain() -> Option<&'static Chunk> {
     Some(chunk)
 }
 
-/// Cuts a slab of `class` for `heap`; none if the inner allocator has no memory.
+/// Lists another chunk from the inner allocator; false if it has none. The inner allocator may be
+/// slow, and is nobody we know: no lock may be held.
+pub(crate) fn fetch() -> bool {
+    let Some(chunk) = obtain() else { return false };
+    let _guard = CHUNKS.lock.lock();
+    push(&CHUNKS.all, all_links, chunk);
+    push(&CHUNKS.open, open_links, chunk);
+    CHUNKS.count.store(CHUNKS.count.load(Relaxed) + 1, Relaxed);
+    CHUNKS.empty.store(CHUNKS.empty.load(Relaxed) + 1, Relaxed);
+    true
+}
+
+/// Cuts a slab of `class` for `heap`; none if no chunk has a free one: then [`fetch`].
 pub(crate) fn cut(class: Class, heap: &'static Heap, number: u64) -> Option<&'static Slab> {
-    let mut fresh: Option<&'static Chunk> = None;
-    loop {
-        let guard = CHUNKS.lock.lock();
-        if let Some(chunk) = fresh.take() {
-            push(&CHUNKS.all, all_links, chunk);
-            push(&CHUNKS.open, open_links, chunk);
-            CHUNKS.count.store(CHUNKS.count.load(Relaxed) + 1, Relaxed);
-            CHUNKS.empty.store(CHUNKS.empty.load(Relaxed) + 1, Relaxed);
-        }
-        let Some(chunk) = chunk_at(&CHUNKS.open) else {
-            // The inner allocator may be slow, and is nobody we know: not under our lock.
-            drop(guard);
-            fresh = Some(obtain()?);
-            continue;
-        };
-        let mask = chunk.free_mask.load(Relaxed);
-        let index = mask.trailing_zeros() as usize;
-        let bit = 1 << index;
-        if mask == ALL_FREE {
-            CHUNKS.empty.store(CHUNKS.empty.load(Relaxed) - 1, Relaxed);
-        }
-        chunk.free_mask.store(mask & !bit, Relaxed);
-        if mask == bit {
-            remove(&CHUNKS.open, open_links, chunk);
-        }
-        let returned = chunk.returned_mask.load(Relaxed);
-        if returned & bit != 0 {
-            chunk.returned_mask.store(returned & !bit, Relaxed);
-            CHUNKS.returned_bytes.fetch_sub(SLAB_BYTES as u64, Relaxed);
-        }
-        drop(guard);
-        let slab = chunk.slab(index);
-        recut(slab, class, heap, number);
-        return Some(slab);
+    let guard = CHUNKS.lock.lock();
+    let chunk = chunk_at(&CHUNKS.open)?;
+    let mask = chunk.free_mask.load(Relaxed);
+    let index = mask.trailing_zeros() as usize;
+    let bit = 1 << index;
+    if mask == ALL_FREE {
+        CHUNKS.empty.store(CHUNKS.empty.load(Relaxed) - 1, Relaxed);
     }
+    chunk.free_mask.store(mask & !bit, Relaxed);
+    if mask == bit {
+        remove(&CHUNKS.open, open_links, chunk);
+    }
+    let returned = chunk.returned_mask.load(Relaxed);
+    if returned & bit != 0 {
+        chunk.returned_mask.store(returned & !bit, Relaxed);
+        CHUNKS.returned_bytes.fetch_sub(SLAB_BYTES as u64, Relaxed);
+    }
+    drop(guard);
+    let slab = chunk.slab(index);
+    recut(slab, class, heap, number);
+    Some(slab)
 }
 
 /// Makes an empty slab, which the caller has alone, one of `class`.
@@ -229,8 +227,18 @@ pub(crate) fn recut(slab: &'static Slab, class: Class, heap: &'static Heap, numb
     }
 }
 
-/// Takes back an empty slab, which the caller has alone.
+/// Takes back an empty slab, which the caller has alone, and gives its chunk to the inner allocator
+/// when too many are empty. No lock may be held.
 pub(crate) fn give(slab: &'static Slab) {
+    take_back(slab, true);
+}
+
+/// Takes back an empty slab, which the caller has alone, and calls nobody.
+pub(crate) fn put(slab: &'static Slab) {
+    take_back(slab, false);
+}
+
+fn take_back(slab: &'static Slab, trims: bool) {
     slab.uncut(Place::Chunk);
     let at = ptr::from_ref(slab);
     let bit = 1 << ((at.addr() / HEADER_BYTES) & SLAB_INDEX_MASK);
@@ -246,16 +254,15 @@ pub(crate) fn give(slab: &'static Slab) {
     if mask != ALL_FREE {
         return;
     }
-    // A few empty chunks are kept: a program that fills and empties one would fetch it each time.
     let empty = CHUNKS.empty.load(Relaxed) + 1;
     CHUNKS.empty.store(empty, Relaxed);
-    if empty <= 2 + CHUNKS.count.load(Relaxed) / 4 {
-        return;
-    }
-    let gone = doom(chunk);
-    drop(guard);
-    if gone {
-        release(chunk);
+    // A few empty chunks are kept: a program that fills and empties one would fetch it each time.
+    if trims && empty > 2 + CHUNKS.count.load(Relaxed) / 4 {
+        let gone = doom(chunk);
+        drop(guard);
+        if gone {
+            release(chunk);
+        }
     }
 }
 

@@ -122,6 +122,8 @@ pub(crate) struct Heap {
     pub large_objs: AtomicU64,
     /// See `large_objs`.
     pub large_bytes: AtomicU64,
+    /// Changes of this heap's threads that show nowhere else; only rises.
+    pub silent_changes: AtomicU64,
     /// All heaps ever mapped, newest first. Set before the heap is visible.
     pub next: AtomicPtr<Heap>,
     /// Heaps that no thread has.
@@ -148,6 +150,7 @@ impl Heap {
             cache: AtomicPtr::new(ptr::null_mut()),
             large_objs: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
+            silent_changes: AtomicU64::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             next_idle: AtomicPtr::new(ptr::null_mut()),
         }
@@ -176,13 +179,13 @@ impl Heap {
         self.number.store(number, Relaxed);
     }
 
-    /// Takes a slot of `class`, getting more as needed; null if there is no memory. The caller
-    /// owns the heap.
-    pub(crate) fn take(&'static self, class: Class) -> *mut u8 {
+    /// Takes a slot of `class`, getting more as needed; none if that needs another chunk. The caller
+    /// owns the heap. Calls nobody.
+    pub(crate) fn take(&'static self, class: Class) -> Option<*mut u8> {
         let bin = self.bin(class);
         loop {
             if let Some(slot) = bin.pop() {
-                return slot;
+                return Some(slot);
             }
             if let Some(slab) = bin.slab() {
                 if self.refill(bin, slab) {
@@ -191,14 +194,12 @@ impl Heap {
                 match slab.occupancy().mark_full() {
                     MarkFull::Done => {}
                     MarkFull::Pending => continue,
-                    MarkFull::Claimed => self.list(slab),
+                    MarkFull::Claimed => self.list(slab, chunk::put),
                 }
             }
             let next = self.next_slab(class);
             bin.set_slab(next);
-            if next.is_none() {
-                return ptr::null_mut();
-            }
+            next?;
         }
     }
 
@@ -277,26 +278,31 @@ impl Heap {
         }
     }
 
-    /// Puts a slab that is on no list on the partial list, unless it turns out to be empty. The
-    /// caller may do so: it owns the slab, or cleared its FULL flag.
-    fn list(&'static self, slab: &'static Slab) {
+    /// Puts a slab that is on no list on the partial list, unless it turns out to be empty: then it
+    /// goes `back`. The caller may do so: it owns the slab, or cleared its FULL flag.
+    fn list(&'static self, slab: &'static Slab, back: fn(&'static Slab)) {
         let guard = self.lock.lock();
-        self.list_locked(slab, guard);
+        self.list_locked(slab, guard, back);
     }
 
-    fn list_locked(&'static self, slab: &'static Slab, guard: Guard<'_>) {
+    fn list_locked(&'static self, slab: &'static Slab, guard: Guard<'_>, back: fn(&'static Slab)) {
         self.partial(slab.class()).push(slab);
         slab.occupancy().set_place(Place::Partial);
         if slab.occupancy().wholly_free() == WhollyFree::Yes {
-            self.release_locked(slab, guard);
+            self.release_locked(slab, guard, back);
         }
     }
 
-    /// Takes a listed slab that is wholly free off its list and gives it back. Under the lock.
-    fn release_locked(&'static self, slab: &'static Slab, guard: Guard<'_>) {
+    /// Takes a listed slab that is wholly free off its list and gives it `back`. Under the lock.
+    fn release_locked(
+        &'static self,
+        slab: &'static Slab,
+        guard: Guard<'_>,
+        back: fn(&'static Slab),
+    ) {
         self.partial(slab.class()).remove(slab);
         drop(guard);
-        chunk::give(slab);
+        back(slab);
     }
 
     /// The owner's free brought `used` to zero.
@@ -329,7 +335,7 @@ impl Heap {
     pub(crate) fn was_full(&'static self, slab: &'static Slab) {
         // A slab has at least two slots, so this free was not its last: `emptied` comes later.
         if slab.occupancy().clear_full() {
-            self.list(slab);
+            self.list(slab, chunk::give);
         }
     }
 
@@ -354,7 +360,7 @@ impl Heap {
         }
         if slab.occupancy().used() == 0 {
             bin.set_slab(None);
-            chunk::give(slab);
+            chunk::put(slab);
         } else if leave {
             bin.set_slab(None);
             adopt_into_shared(slab);
@@ -426,7 +432,7 @@ impl Heap {
                 at = List::after(slab);
             }
             match at {
-                Some(slab) => self.release_locked(slab, guard),
+                Some(slab) => self.release_locked(slab, guard, chunk::give),
                 None => return,
             }
         }
@@ -459,12 +465,7 @@ fn adopt_into_shared(slab: &'static Slab) {
         slab.set_owner(&SHARED, SHARED_NUMBER);
     }
     let guard = SHARED.lock.lock();
-    if slab.occupancy().used() == 0 {
-        drop(guard);
-        chunk::give(slab);
-    } else {
-        SHARED.list_locked(slab, guard);
-    }
+    SHARED.list_locked(slab, guard, chunk::give);
 }
 
 /// Links `n` slots of `bytes` each, one behind the other.
@@ -523,7 +524,7 @@ fn woke(slab: &'static Slab) {
     let heap = slab.owner_heap();
     let guard = heap.lock.lock();
     if heap.number.load(Relaxed) == slab.owner_number() {
-        heap.list_locked(slab, guard);
+        heap.list_locked(slab, guard, chunk::give);
     } else {
         drop(guard);
         adopt_into_shared(slab);
@@ -541,7 +542,7 @@ fn settle_claim(slab: &'static Slab) {
             continue;
         }
         if slab.occupancy().resolve_claim() {
-            heap.release_locked(slab, guard);
+            heap.release_locked(slab, guard, chunk::give);
         }
         return;
     }

@@ -13,6 +13,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// Counts a change of the large objects, in the running thread's heap: no shared line is written.
 fn count(objs: u64, bytes: u64) {
+    thread::count_silent_change();
     match thread::own_heap() {
         Some(heap) => {
             heap.large_objs
@@ -66,12 +67,15 @@ pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *
     to
 }
 
-/// Large objects and bytes out, by the counts of all heaps.
+/// Large objects and bytes out, by the counts of all heaps. In motion the heaps are read one after
+/// the other, and an object may be missed where it was allocated and seen where it was freed.
 pub(crate) fn totals() -> (u64, u64) {
-    thread::heaps().fold((0, 0), |(objs, bytes), heap| {
+    let (objs, bytes) = thread::heaps().fold((0_u64, 0_u64), |(objs, bytes), heap| {
         (
             objs.wrapping_add(heap.large_objs.load(Relaxed)),
             bytes.wrapping_add(heap.large_bytes.load(Relaxed)),
         )
-    })
+    });
+    let not_negative = |n: u64| n.cast_signed().max(0).cast_unsigned();
+    (not_negative(objs), not_negative(bytes))
 }

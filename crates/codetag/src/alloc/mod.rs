@@ -38,7 +38,7 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::fmt;
 use core::sync::atomic::AtomicU8;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::alloc::System;
 
 /// What the hot word of a thread without a heap points to: a current tag that is nobody's.
@@ -117,7 +117,8 @@ impl<A: fmt::Debug> fmt::Debug for TagAlloc<A> {
 impl<A: GlobalAlloc + 'static> TagAlloc<A> {
     #[inline(always)]
     fn owns_heap(&self) -> bool {
-        self.role.load(Relaxed) == OWNER
+        // With the claim's stores: who sees the role sees the inner allocator and the state.
+        self.role.load(Acquire) == OWNER
     }
 
     /// Decides the role at the first call of an instance; returns whether it owns the heap.
@@ -130,7 +131,7 @@ impl<A: GlobalAlloc + 'static> TagAlloc<A> {
                 control::start,
             );
             self.role
-                .store(if owns { OWNER } else { BYSTANDER }, Relaxed);
+                .store(if owns { OWNER } else { BYSTANDER }, Release);
         }
         self.owns_heap()
     }

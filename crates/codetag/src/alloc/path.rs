@@ -9,7 +9,7 @@
 use super::class::{Class, SMALL_MAX};
 use super::heap::{self, Heap, SHARED, SHARED_OWNER};
 use super::slab::{Slab, Slot};
-use super::{ext, large, thread};
+use super::{chunk, ext, large, thread};
 use crate::protocol::LocalFree;
 use crate::sys;
 use core::alloc::Layout;
@@ -58,18 +58,22 @@ fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn alloc_slow(class: Class, bytes: usize) -> *mut u8 {
-    let at = match thread::own_heap() {
-        Some(heap) => heap.take(class),
-        None => {
-            let _owner = SHARED_OWNER.lock();
-            SHARED.take(class)
+    loop {
+        let taken = match thread::own_heap() {
+            Some(heap) => heap.take(class),
+            None => {
+                let _owner = SHARED_OWNER.lock();
+                SHARED.take(class)
+            }
+        };
+        if let Some(at) = taken {
+            // SAFETY: a slot that was just taken.
+            return ext::mark(unsafe { Slab::of(at) }, at, bytes);
         }
-    };
-    if at.is_null() {
-        return at;
+        if !chunk::fetch() {
+            return ptr::null_mut();
+        }
     }
-    // SAFETY: a slot that was just taken.
-    ext::mark(unsafe { Slab::of(at) }, at, bytes)
 }
 
 /// Alignments above 8, zero sizes, large objects.

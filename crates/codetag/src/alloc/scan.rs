@@ -9,7 +9,7 @@
 use super::class::{CLASSES, Class};
 use super::slab::{HEADER_BYTES, Slab};
 use super::{chunk, ext, inner, large, thread};
-use crate::protocol::Place;
+use crate::protocol::{Atomics, Place, Std};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, fence};
@@ -43,36 +43,66 @@ pub(crate) struct SlabView {
     pub refs: usize,
 }
 
-/// What a chunk said of itself.
+/// What the chunks said of themselves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ChunkTally {
     pub chunks: u64,
     /// Slabs that are not cut.
     pub free_slabs: u64,
+    /// Slabs that were cut, released or cleared each time they were looked at.
+    pub missed_slabs: u64,
 }
 
-/// Visits every slab that is cut, with its refs when refs say anything. Returns what the chunks
-/// said. Uses 32 KiB of stack.
-pub(crate) fn for_each_slab(mut visit: impl FnMut(SlabView, &[u32])) -> ChunkTally {
+/// Visits every slab that is cut, `with_refs` with its refs. Returns what the chunks said. Uses
+/// 32 KiB of stack.
+pub(crate) fn for_each_slab(
+    with_refs: bool,
+    mut visit: impl FnMut(SlabView, &[u32]),
+) -> ChunkTally {
     let mut copy = [0; MAX_REFS];
     let mut tally = ChunkTally::default();
-    let with_refs = has_refs();
     chunk::for_each(|c| {
         tally.chunks += 1;
         tally.free_slabs += u64::from(c.free_slabs());
         for slab in (1..=chunk::SLABS).map(|i| c.slab(i)) {
-            if let Some(view) = look(slab, with_refs, &mut copy) {
-                visit(view, &copy[..view.refs]);
+            match look_again(slab, with_refs, &mut copy) {
+                Look::At(view) => visit(view, &copy[..view.refs]),
+                Look::NotCut => {}
+                Look::Changed => tally.missed_slabs += 1,
             }
         }
     });
     tally
 }
 
-fn look(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Option<SlabView> {
+/// What a look at a slab found.
+enum Look {
+    At(SlabView),
+    NotCut,
+    /// A change was under way, or came in between.
+    Changed,
+}
+
+/// Looks until nothing comes in between: a slab that is only cleared keeps its objects, and they
+/// must not be missed.
+fn look_again(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Look {
+    const LOOKS: u32 = 1000;
+    for turn in 0..LOOKS {
+        match look(slab, with_refs, copy) {
+            Look::Changed => Std::relax(turn),
+            done => return done,
+        }
+    }
+    Look::Changed
+}
+
+fn look(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Look {
     let generation = slab.generation.load(Acquire);
-    if generation & 1 == 1 || !slab.is_cut() {
-        return None;
+    if generation & 1 == 1 {
+        return Look::Changed;
+    }
+    if !slab.is_cut() {
+        return Look::NotCut;
     }
     let occupancy = slab.occupancy();
     let capacity = slab.capacity.load(Relaxed);
@@ -93,10 +123,10 @@ fn look(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Option<SlabView> {
     let refs = if with_refs { copy_refs(slab, copy) } else { 0 };
     fence(Acquire);
     if slab.generation.load(Relaxed) != generation {
-        return None;
+        return Look::Changed;
     }
     let inside = if data_start > 0 { ext_bytes } else { 0 };
-    Some(SlabView {
+    Look::At(SlabView {
         class: class.index(),
         slot_bytes,
         capacity,
@@ -190,10 +220,11 @@ pub(crate) fn fingerprint() -> u64 {
             mix(slab.free.load(Relaxed).addr() as u64);
         }
     });
-    let (objs, bytes) = large::totals();
-    mix(objs);
-    mix(bytes);
+    for heap in thread::heaps() {
+        mix(heap.silent_changes.load(Relaxed));
+    }
     mix(page_ext_usage().version);
+    mix(ext::changes());
     sum
 }
 

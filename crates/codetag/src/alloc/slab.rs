@@ -26,8 +26,8 @@ pub(crate) struct Slot {
     pub next: *mut Slot,
 }
 
-/// The header of a slab: what the owner needs in the first cache line, what others write in the
-/// second.
+/// The header of a slab: what the owner needs in the first cache line; in the second what others
+/// write, but for a bit of `owner` that they set at most once per stay on a list.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub(crate) struct Slab {

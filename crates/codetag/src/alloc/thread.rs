@@ -137,3 +137,16 @@ pub(crate) fn heaps() -> impl Iterator<Item = &'static Heap> {
 pub(crate) fn heap_bytes() -> u64 {
     (heaps().count() as u64 - 1) * MAP_BYTES as u64 + size_of::<Heap>() as u64 * 2
 }
+
+/// Counts a change that shows in no bin and no slab, for a report that asks whether anything moved.
+pub(crate) fn count_silent_change() {
+    match own_heap() {
+        Some(heap) => {
+            let n = heap.silent_changes.load(Relaxed).wrapping_add(1);
+            heap.silent_changes.store(n, Relaxed);
+        }
+        None => {
+            SHARED.silent_changes.fetch_add(1, Relaxed);
+        }
+    }
+}

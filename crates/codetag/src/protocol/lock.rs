@@ -43,10 +43,11 @@ impl<A: Atomics> SpinLock<A> {
     /// Waits until the lock is open, and takes it.
     pub fn lock(&self) -> Guard<'_, A> {
         let mut turns = 0;
-        while self
-            .held
-            .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
+        while self.held.load(Ordering::Relaxed) != 0
+            || self
+                .held
+                .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
         {
             turns += 1;
             A::relax(turns);

@@ -113,7 +113,10 @@ impl HeapTotals {
 
     /// Sets what is left after all other lines.
     pub(super) fn close(&mut self) {
-        let explained: u64 = self.parts().iter().map(|&(_, bytes)| bytes).sum();
+        let parts = self.parts();
+        let explained = parts
+            .iter()
+            .fold(0_u64, |sum, &(_, bytes)| sum.wrapping_add(bytes));
         self.unaccounted_bytes = self.obtained_bytes.wrapping_sub(explained).cast_signed();
     }
 }

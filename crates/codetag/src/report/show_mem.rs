@@ -1,6 +1,6 @@
 //! The page.
 
-use super::size::Size;
+use super::size::{SignedSize, Size};
 use super::snapshot::{Snapshot, TagUsage};
 use crate::control::StateKind;
 use crate::tag::{self, CodeTag};
@@ -54,12 +54,12 @@ impl ShowMem {
         for (label, bytes) in heap.parts() {
             line(f, label, bytes)?;
         }
-        let sign = if heap.unaccounted_bytes < 0 { "-" } else { "" };
-        let size = Size(heap.unaccounted_bytes.unsigned_abs());
+        let unaccounted = heap.unaccounted_bytes;
         writeln!(
             f,
-            "{:>24}: {sign}{size:>12} ({})",
-            "unaccounted", heap.unaccounted_bytes
+            "{:>24}: {:>12} ({unaccounted})",
+            "unaccounted",
+            SignedSize(unaccounted)
         )?;
         line(f, "returned", heap.returned_bytes)?;
         writeln!(f, "Metadata outside the heap:")?;
@@ -98,6 +98,11 @@ impl ShowMem {
         }
     }
 
+    /// Whether profiling is on and there was no memory to add up what each tag owns.
+    fn lacks_memory(&self) -> bool {
+        self.snapshot.state.kind == StateKind::On && !self.snapshot.has_tallies()
+    }
+
     fn coverage_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (untagged, untracked) = (self.snapshot.untagged(), self.snapshot.untracked());
         let (mut objs, mut bytes) = (0, 0);
@@ -106,6 +111,9 @@ impl ShowMem {
             bytes += usage.live_bytes;
         }
         writeln!(f, "Coverage:")?;
+        if self.lacks_memory() {
+            return writeln!(f, "no memory for per-tag figures");
+        }
         counted(f, "tagged", bytes, objs, "requested")?;
         counted(
             f,
@@ -125,7 +133,7 @@ impl ShowMem {
 
     fn tag_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Memory allocations:")?;
-        if self.snapshot.state.kind == StateKind::On && !self.snapshot.has_tallies() {
+        if self.lacks_memory() {
             return writeln!(f, "no memory for per-tag figures");
         }
         // Picks the largest that is smaller than the last one picked: no list to allocate.
@@ -199,7 +207,7 @@ fn counted(
     )
 }
 
-/// `FILE:LINE [CRATE] func:FUNC`, with the name behind it if the tag has one.
+/// `FILE:LINE [CRATE] func:FUNC`, with the name behind it if the tag has one, its spaces as `_`.
 pub(super) fn place(f: &mut fmt::Formatter<'_>, tag: &CodeTag) -> fmt::Result {
     write!(
         f,
@@ -210,7 +218,11 @@ pub(super) fn place(f: &mut fmt::Formatter<'_>, tag: &CodeTag) -> fmt::Result {
         tag.function()
     )?;
     match tag.name() {
-        Some(name) => write!(f, " name:{name}"),
+        // A space would end the value.
+        Some(name) => name
+            .split_whitespace()
+            .enumerate()
+            .try_for_each(|(i, word)| write!(f, "{}{word}", if i == 0 { " name:" } else { "_" })),
         None => Ok(()),
     }
 }

@@ -9,45 +9,59 @@ pub(super) struct Size(pub u64);
 
 const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
+/// The same for a number that may be negative.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SignedSize(pub i64);
+
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mut whole, mut rest, mut unit) = (self.0, 0, 0);
-        while whole >= 1024 {
-            rest = whole % 1024;
-            whole /= 1024;
-            unit += 1;
-        }
-        let digits = match whole {
-            _ if unit == 0 => 0,
-            0..=9 => 2,
-            10..=99 => 1,
-            _ => 0,
-        };
-        // Thousandths, rounded to the digits shown.
-        let mut thousandths = rest * 1000 / 1024 + [500, 50, 5][digits];
-        if unit > 0 && thousandths >= 1000 {
-            thousandths -= 1000;
-            whole += 1;
-        }
-        let unit = UNITS[unit];
-        let mut text = Buffer {
-            bytes: [0; 16],
-            len: 0,
-        };
-        match digits {
-            0 => fmt::write(&mut text, format_args!("{whole} {unit}")),
-            1 => fmt::write(
-                &mut text,
-                format_args!("{whole}.{} {unit}", thousandths / 100),
-            ),
-            _ => fmt::write(
-                &mut text,
-                format_args!("{whole}.{:02} {unit}", thousandths / 10),
-            ),
-        }?;
-        // Honours width and alignment, which `write!` alone would not.
-        f.pad(text.text())
+        print(self.0, "", f)
     }
+}
+
+impl fmt::Display for SignedSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print(self.0.unsigned_abs(), if self.0 < 0 { "-" } else { "" }, f)
+    }
+}
+
+fn print(bytes: u64, sign: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (mut whole, mut rest, mut unit) = (bytes, 0, 0);
+    while whole >= 1024 {
+        rest = whole % 1024;
+        whole /= 1024;
+        unit += 1;
+    }
+    let digits = match whole {
+        _ if unit == 0 => 0,
+        0..=9 => 2,
+        10..=99 => 1,
+        _ => 0,
+    };
+    // Thousandths, rounded to the digits shown.
+    let mut thousandths = rest * 1000 / 1024 + [500, 50, 5][digits];
+    if unit > 0 && thousandths >= 1000 {
+        thousandths -= 1000;
+        whole += 1;
+    }
+    let unit = UNITS[unit];
+    let mut text = Buffer {
+        bytes: [0; 16],
+        len: 0,
+    };
+    match digits {
+        0 => fmt::write(&mut text, format_args!("{sign}{whole} {unit}")),
+        1 => fmt::write(
+            &mut text,
+            format_args!("{sign}{whole}.{} {unit}", thousandths / 100),
+        ),
+        _ => fmt::write(
+            &mut text,
+            format_args!("{sign}{whole}.{:02} {unit}", thousandths / 10),
+        ),
+    }?;
+    // Honours width and alignment, which `write!` alone would not.
+    f.pad(text.text())
 }
 
 /// A few bytes of text that live on the stack: a report does not allocate.
@@ -99,5 +113,7 @@ mod tests {
             assert_eq!(Size(bytes).to_string(), text);
         }
         assert_eq!(format!("{:>12}|", Size(1 << 20)), "    1.00 MiB|");
+        assert_eq!(format!("{:>12}|", SignedSize(-65536)), "   -64.0 KiB|");
+        assert_eq!(SignedSize(i64::MIN).to_string(), "-8.00 EiB");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::heap_totals::{ClassUsage, HeapTotals, no_classes};
 use super::scratch::{Scratch, Tally};
-use crate::alloc::scan::{self, SlabView};
+use crate::alloc::scan::{self, Counters, SlabView};
 use crate::control::{State, state};
 use crate::tag::{self, CodeTag};
 
@@ -61,10 +61,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Scans the heap. Costs a walk over all chunks; stops nobody.
+    /// Scans the heap. Costs a walk over all chunks and 40 KiB of stack; stops nobody.
     #[must_use]
     pub fn take() -> Self {
-        let len = if scan::has_refs() {
+        let before = scan::fingerprint();
+        // Once: profiling may be turned off while the scan runs.
+        let with_refs = scan::has_refs();
+        let len = if with_refs {
             usize::from(tag::max_id()) + 1 + SLACK_IDS
         } else {
             0
@@ -77,17 +80,18 @@ impl Snapshot {
             untracked: Untracked::default(),
             is_quiet: false,
         };
-        let before = scan::fingerprint();
-        snapshot.scan_slabs();
-        snapshot.scan_large();
-        snapshot.read_counters();
+        let counted = scan::counters();
+        let missed_slabs = snapshot.scan_slabs(with_refs);
+        snapshot.scan_large(with_refs, &counted);
+        snapshot.note_counters(&counted);
         snapshot.heap.close();
         snapshot.mark_listed();
-        snapshot.is_quiet = scan::fingerprint() == before;
+        snapshot.is_quiet = missed_slabs == 0 && scan::fingerprint() == before;
         snapshot
     }
 
-    fn scan_slabs(&mut self) {
+    /// Returns how many slabs never kept still.
+    fn scan_slabs(&mut self, with_refs: bool) -> u64 {
         let Self {
             tallies,
             classes,
@@ -97,7 +101,7 @@ impl Snapshot {
         } = self;
         let tallies = tallies.tallies_mut();
         let mut outside_bytes = 0;
-        let chunks = scan::for_each_slab(|view, refs| {
+        let chunks = scan::for_each_slab(with_refs, |view, refs| {
             let tracked = count_refs(&view, refs, tallies);
             let slot_bytes = u64::from(view.slot_bytes);
             let live = u64::from(view.live);
@@ -134,9 +138,10 @@ impl Snapshot {
         heap.unused_chunk_bytes += chunks.free_slabs * scan::SLAB_BYTES as u64;
         heap.unused_chunk_bytes +=
             (chunks.chunks * scan::CHUNK_SPARE_BYTES).saturating_sub(outside_bytes);
+        chunks.missed_slabs
     }
 
-    fn scan_large(&mut self) {
+    fn scan_large(&mut self, with_refs: bool, counted: &Counters) {
         let Self {
             tallies,
             heap,
@@ -145,7 +150,7 @@ impl Snapshot {
         } = self;
         let tallies = tallies.tallies_mut();
         let (mut objs, mut bytes) = (0, 0);
-        if scan::has_refs() {
+        if with_refs {
             scan::for_each_large(|requested, word| {
                 let requested = requested as u64;
                 objs += 1;
@@ -154,7 +159,6 @@ impl Snapshot {
             });
         }
         // What is out and has no entry. Entries of objects that are gone would show as unaccounted.
-        let counted = scan::counters();
         let objs_without = counted.large_objs.saturating_sub(objs);
         let bytes_without = counted.large_bytes.saturating_sub(bytes);
         untracked.live_objs += objs_without;
@@ -167,8 +171,7 @@ impl Snapshot {
         heap.page_ext_missed_objs = usage.missed_objs;
     }
 
-    fn read_counters(&mut self) {
-        let counted = scan::counters();
+    fn note_counters(&mut self, counted: &Counters) {
         let metadata = tag::metadata_bytes();
         let heap = &mut self.heap;
         heap.obtained_bytes = counted.chunk_bytes.wrapping_add(counted.large_bytes);

@@ -25,6 +25,7 @@ mod faults;
 mod layouts;
 mod lives;
 mod model;
+mod motion;
 mod pages;
 mod patterns;
 mod threads;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         threads::programs(),
         faults::programs(),
         layouts::programs(),
+        motion::programs(),
         pages::programs(),
         control::programs(),
     ]

@@ -413,7 +413,9 @@ fn allocinfo() {
             tag.krate(),
             tag.function()
         );
-        let name = tag.name().map_or(String::new(), |n| format!(" name:{n}"));
+        let name = tag
+            .name()
+            .map_or(String::new(), |n| format!(" name:{}", n.replace(' ', "_")));
         let line = format!("{slot_bytes:>12} {objs:>8} {place}{name} requested:{bytes} \n");
         assert_eq!(lines.next(), Some(line.as_str()));
     }

@@ -69,11 +69,17 @@ pub(crate) fn clear(slab: &Slab, at: *mut u8) {
 pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
     // SAFETY: as in the module.
     let r = unsafe { slab.ref_of(at) };
-    let mut word = current_word();
-    if word == 0 {
-        word = r.load(Relaxed) & NO_ID;
+    let word = current_word();
+    thread::count_silent_change();
+    if word != 0 {
+        return r.store(word | bytes as u32, Relaxed);
     }
-    r.store(word | bytes as u32, Relaxed);
+    let old = r.load(Relaxed);
+    let kept = old & NO_ID | bytes as u32;
+    // The clearing pass may come in between; an owner from before it is nobody's.
+    if r.compare_exchange(old, kept, Relaxed, Relaxed).is_err() {
+        r.store(bytes as u32, Relaxed);
+    }
 }
 
 /// The id word of a slot's owner; 0 also when it has none.
@@ -82,11 +88,15 @@ pub(crate) fn owner(slab: &Slab, at: *mut u8) -> u32 {
     unsafe { slab.ref_of(at) }.load(Relaxed) & NO_ID
 }
 
-/// Names another owner, keeping the size.
+/// Names another owner of a slot that has a ref, keeping the size.
 pub(crate) fn set_owner(slab: &Slab, at: *mut u8, word: u32) {
     // SAFETY: as in the module.
     let r = unsafe { slab.ref_of(at) };
-    r.store(word | r.load(Relaxed) & !NO_ID, Relaxed);
+    let old = r.load(Relaxed);
+    if old != 0 {
+        // The clearing pass may come in between; then the slot has no ref to change.
+        let _ = r.compare_exchange(old, word | old & !NO_ID, Relaxed, Relaxed);
+    }
 }
 
 /// The refs of a slab that is cut.

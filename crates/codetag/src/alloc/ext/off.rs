@@ -57,11 +57,11 @@ pub(crate) fn large_put_back(_at: *mut u8, _bytes: usize, _was: Option<Owner>) {
 
 pub(crate) fn start(_never: bool, _on: bool) {}
 
-pub(crate) fn enable() -> Result<(), EnableError> {
+pub(crate) fn enable(_changed: impl FnOnce()) -> Result<(), EnableError> {
     Err(EnableError::TagsOff)
 }
 
-pub(crate) fn disable() {}
+pub(crate) fn disable(_changed: impl FnOnce()) {}
 
 pub(crate) fn kind() -> StateKind {
     StateKind::TagsOff
@@ -73,6 +73,11 @@ pub(crate) fn for_each_large(_visit: impl FnMut(usize, u32)) {}
 /// No table.
 pub(crate) fn page_ext_usage() -> PageExtUsage {
     PageExtUsage::default()
+}
+
+/// Changes of the switch so far.
+pub(crate) fn changes() -> u64 {
+    0
 }
 
 /// Whether refs say anything now.

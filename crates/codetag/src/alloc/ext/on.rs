@@ -16,12 +16,14 @@ use crate::control::{EnableError, StateKind};
 use crate::protocol::{SpinLock, Std, Toggle, ToggleError};
 use crate::tag;
 use core::alloc::Layout;
-use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 static TOGGLE: Toggle<Std> = Toggle::from_word(AtomicU32::new(0));
 /// Serialises changes. Taken before every other lock.
 static CHANGE: SpinLock = SpinLock::new();
+/// Rises when a change begins and when it ends.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
 /// Set before the first slab is cut, never changed after: no extension memory.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -186,25 +188,40 @@ pub(crate) fn start(never: bool, on: bool) {
     }
 }
 
-/// Off to On.
-pub(crate) fn enable() -> Result<(), EnableError> {
+/// Off to On; calls `changed` if it was not on. Changes take turns.
+pub(crate) fn enable(changed: impl FnOnce()) -> Result<(), EnableError> {
     if never() {
         return Err(EnableError::Never);
     }
     let _change = CHANGE.lock();
+    if TOGGLE.is_on() {
+        return Ok(());
+    }
+    CHANGES.fetch_add(1, SeqCst);
     tag::assign_listed();
-    TOGGLE.enable(&SITES).map_err(|e| match e {
+    let outcome = TOGGLE.enable(&SITES);
+    CHANGES.fetch_add(1, SeqCst);
+    outcome.map_err(|e| match e {
         ToggleError::Site(never) => match never {},
         ToggleError::NoBarrier => EnableError::NoBarrier,
         ToggleError::NoEffect => EnableError::NoEffect,
-    })
+    })?;
+    changed();
+    Ok(())
 }
 
-/// On to Off.
-pub(crate) fn disable() {
+/// On to Off; calls `changed` if it was on.
+pub(crate) fn disable(changed: impl FnOnce()) {
     let _change = CHANGE.lock();
-    // The flag form cannot fail.
-    let _ = TOGGLE.disable(&SITES);
+    if TOGGLE.is_on() {
+        CHANGES.fetch_add(1, SeqCst);
+        // The flag form cannot fail.
+        let _ = TOGGLE.disable(&SITES);
+        // Nobody asks for them before the next clearing pass.
+        page_ext::clear_all();
+        CHANGES.fetch_add(1, SeqCst);
+        changed();
+    }
 }
 
 /// What the switch says.
@@ -216,6 +233,11 @@ pub(crate) fn kind() -> StateKind {
     } else {
         StateKind::Off
     }
+}
+
+/// Changes of the switch so far.
+pub(crate) fn changes() -> u64 {
+    CHANGES.load(Relaxed)
 }
 
 /// Whether refs say anything now.

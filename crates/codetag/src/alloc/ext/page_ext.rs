@@ -5,7 +5,7 @@
 //! so that an entry of 24 bytes takes at most 64. The tables are mapped beside every allocator.
 //!
 //! Only tracked objects have an entry: while profiling is off the tables are empty, and a free asks
-//! no more than that. What is live without an entry is known from the counts at the calls of the
+//! no more than that (but for a realloc on its way through a change). What is live without an entry is known from the counts at the calls of the
 //! inner allocator. An object for which the system has no memory is missed: it counts as untracked.
 //!
 //! # Safety model
@@ -23,7 +23,8 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 const SHARDS: usize = 4;
 const MIN_CAPACITY: usize = 128;
 
-/// Counts the clearing passes: an owner from before one is nobody's after it.
+/// Odd during a clearing pass, and another one after it: an owner that was taken out before or during
+/// a pass is nobody's after it.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 
 #[derive(Clone, Copy)]
@@ -222,7 +223,7 @@ pub(crate) fn insert(at: *mut u8, bytes: usize, word: u32) {
 pub(crate) fn put_back(at: *mut u8, bytes: usize, was: Owner) -> bool {
     let (addr, hash) = (at.addr(), hash(at.addr()));
     shard(hash).with(|t| {
-        let is_current = was.epoch == EPOCH.load(Relaxed);
+        let is_current = was.epoch & 1 == 0 && was.epoch == EPOCH.load(Relaxed);
         if is_current {
             let word = was.word;
             t.insert(hash, Entry { addr, bytes, word });
@@ -263,11 +264,12 @@ pub(crate) fn set_owner(at: *mut u8, word: u32) {
 
 /// Makes every large object untracked.
 pub(crate) fn clear_all() {
-    // First: whoever finds its table cleared must find its owner out of date.
-    EPOCH.store(EPOCH.load(Relaxed).wrapping_add(1), Relaxed);
+    let next_epoch = || EPOCH.store(EPOCH.load(Relaxed).wrapping_add(1), Relaxed);
+    next_epoch();
     for shard in &TABLES {
         shard.with(Table::clear);
     }
+    next_epoch();
 }
 
 /// Calls `visit` with requested bytes and id word of every entry.
