@@ -11,6 +11,7 @@
 use super::chunk;
 use super::class::{CLASSES, Class};
 use super::slab::{List, Slab, Slot};
+use super::thread::Change;
 use crate::protocol::{Guard, MarkFull, Place, Pushed, SpinLock, Taken, WhollyFree};
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
@@ -122,8 +123,10 @@ pub(crate) struct Heap {
     pub large_objs: AtomicU64,
     /// See `large_objs`.
     pub large_bytes: AtomicU64,
-    /// Changes of this heap's threads that show nowhere else; only rises.
-    pub silent_changes: AtomicU64,
+    /// Changes beyond the fast paths that this heap's threads began; only rises.
+    pub begun: AtomicU64,
+    /// Those that they ended. Fewer than `begun`: one is under way.
+    pub ended: AtomicU64,
     /// All heaps ever mapped, newest first. Set before the heap is visible.
     pub next: AtomicPtr<Heap>,
     /// Heaps that no thread has.
@@ -150,7 +153,8 @@ impl Heap {
             cache: AtomicPtr::new(ptr::null_mut()),
             large_objs: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
-            silent_changes: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             next_idle: AtomicPtr::new(ptr::null_mut()),
         }
@@ -369,6 +373,7 @@ impl Heap {
 
     /// The thread that owns the heap ends: everything goes to the shared heap or to the chunks.
     pub(crate) fn hand_over(&'static self) {
+        let _change = Change::new();
         {
             let _guard = self.lock.lock();
             // From here on a slab that still names this heap is an orphan.
@@ -521,6 +526,7 @@ pub(crate) unsafe fn free_remote(slab: &'static Slab, ptr: *mut u8) {
 /// Lists a slab that this thread's push found on no list.
 #[cold]
 fn woke(slab: &'static Slab) {
+    let _change = Change::new();
     let heap = slab.owner_heap();
     let guard = heap.lock.lock();
     if heap.number.load(Relaxed) == slab.owner_number() {
@@ -534,6 +540,7 @@ fn woke(slab: &'static Slab) {
 /// Looks whether this thread's free was the last one, and releases the slab if so.
 #[cold]
 fn settle_claim(slab: &'static Slab) {
+    let _change = Change::new();
     loop {
         let heap = slab.owner_heap();
         let guard = heap.lock.lock();

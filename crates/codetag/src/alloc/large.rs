@@ -7,13 +7,13 @@
 //! to the inner allocator again, which may hand the address to another thread at once.
 
 use super::heap::SHARED;
+use super::thread::Change;
 use super::{ext, inner, thread};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Counts a change of the large objects, in the running thread's heap: no shared line is written.
 fn count(objs: u64, bytes: u64) {
-    thread::count_silent_change();
     match thread::own_heap() {
         Some(heap) => {
             heap.large_objs
@@ -32,6 +32,7 @@ fn count(objs: u64, bytes: u64) {
 ///
 /// As of `GlobalAlloc::alloc`.
 pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
+    let _change = Change::new();
     // SAFETY: as the caller's.
     let at = unsafe { inner::alloc(layout, zeroed) };
     if !at.is_null() {
@@ -45,6 +46,7 @@ pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::dealloc`.
 pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
+    let _change = Change::new();
     ext::large_remove(at);
     count(u64::MAX, (layout.size() as u64).wrapping_neg());
     // SAFETY: as the caller's.
@@ -55,6 +57,7 @@ pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
 ///
 /// As of `GlobalAlloc::realloc`; old and new size are those of large objects.
 pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+    let _change = Change::new();
     let owner = ext::large_remove(at);
     // SAFETY: as the caller's.
     let to = unsafe { inner::realloc(at, layout, new_bytes) };

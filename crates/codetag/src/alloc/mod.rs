@@ -263,7 +263,9 @@ pub(crate) fn is_installed() -> bool {
 pub fn shrink() -> usize {
     static ONE_AT_A_TIME: SpinLock = SpinLock::new();
     let _guard = ONE_AT_A_TIME.lock();
-    if let Some(own) = thread::own_heap() {
+    let own = thread::own_heap();
+    let _change = thread::Change::new();
+    if let Some(own) = own {
         own.shrink_bins();
     }
     {

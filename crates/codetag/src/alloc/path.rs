@@ -9,6 +9,7 @@
 use super::class::{Class, SMALL_MAX};
 use super::heap::{self, Heap, SHARED, SHARED_OWNER};
 use super::slab::{Slab, Slot};
+use super::thread::Change;
 use super::{chunk, ext, large, thread};
 use crate::protocol::LocalFree;
 use crate::sys;
@@ -58,6 +59,7 @@ fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn alloc_slow(class: Class, bytes: usize) -> *mut u8 {
+    let _change = Change::new();
     loop {
         let taken = match thread::own_heap() {
             Some(heap) => heap.take(class),
@@ -153,6 +155,7 @@ unsafe fn free_small(at: *mut u8) {
 #[cold]
 #[inline(never)]
 fn free_rare(slab: &'static Slab, what: LocalFree) {
+    let _change = Change::new();
     let heap = slab.owner_heap();
     match what {
         LocalFree::Empty => heap.emptied(slab),

@@ -203,9 +203,10 @@ pub(crate) fn counters() -> Counters {
     }
 }
 
-/// A number that differs if anything was allocated or freed in between, unless two changes happen
-/// to cancel out.
-pub(crate) fn fingerprint() -> u64 {
+/// A number that differs if anything was allocated or freed in between; none while a change beyond
+/// the fast paths is under way. What a thread is doing that is stopped among the few instructions of
+/// a fast path cannot be seen; then one object may be missed.
+pub(crate) fn fingerprint() -> Option<u64> {
     let mut sum = 0_u64;
     let mut mix = |word: u64| sum = sum.rotate_left(5).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ word;
     for heap in thread::heaps() {
@@ -220,12 +221,17 @@ pub(crate) fn fingerprint() -> u64 {
             mix(slab.free.load(Relaxed).addr() as u64);
         }
     });
+    let mut is_under_way = false;
     for heap in thread::heaps() {
-        mix(heap.silent_changes.load(Relaxed));
+        // This order: a change that ends in between must not look ended before it began.
+        let ended = heap.ended.load(Acquire);
+        let begun = heap.begun.load(Acquire);
+        is_under_way |= ended != begun;
+        mix(begun);
     }
     mix(page_ext_usage().version);
     mix(ext::changes());
-    sum
+    (!is_under_way).then_some(sum)
 }
 
 /// Memory for a report, from the inner allocator itself; null if it has none.

@@ -63,6 +63,7 @@ pub(crate) fn own_heap() -> Option<&'static Heap> {
 
 #[cold]
 fn enter() -> Option<&'static Heap> {
+    let _change = Change::new();
     let word = scope::current_word().addr();
     let no_heap = (&raw const NO_HEAP).expose_provenance();
     sys::set_hot(no_heap, 0, word, ENTERING);
@@ -138,15 +139,36 @@ pub(crate) fn heap_bytes() -> u64 {
     (heaps().count() as u64 - 1) * MAP_BYTES as u64 + size_of::<Heap>() as u64 * 2
 }
 
-/// Counts a change that shows in no bin and no slab, for a report that asks whether anything moved.
-pub(crate) fn count_silent_change() {
-    match own_heap() {
-        Some(heap) => {
-            let n = heap.silent_changes.load(Relaxed).wrapping_add(1);
-            heap.silent_changes.store(n, Relaxed);
+/// A change beyond the fast paths, from `new` to drop. In the middle of one the words that a report
+/// reads need not fit each other, however long the thread is stopped there.
+#[must_use]
+pub(crate) struct Change {
+    heap: &'static Heap,
+}
+
+impl Change {
+    /// Begins a change of the running thread.
+    pub(crate) fn new() -> Self {
+        let heap = match sys::hot_phase() {
+            LIVE => own_heap().unwrap_or(&SHARED),
+            _ => &SHARED,
+        };
+        Self::add(heap, &heap.begun);
+        Self { heap }
+    }
+
+    fn add(heap: &Heap, count: &AtomicU64) {
+        if ptr::eq(heap, &raw const SHARED) {
+            count.fetch_add(1, Release);
+        } else {
+            // The heap's own thread is the only one that counts here.
+            count.store(count.load(Relaxed).wrapping_add(1), Release);
         }
-        None => {
-            SHARED.silent_changes.fetch_add(1, Relaxed);
-        }
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        Self::add(self.heap, &self.heap.ended);
     }
 }

@@ -11,7 +11,7 @@
 
 use super::super::chunk;
 use super::super::slab::Slab;
-use super::super::thread;
+use super::super::thread::{self, Change};
 use crate::sys;
 use crate::tag::{CodeTag, NO_ID};
 use core::cell::Cell;
@@ -70,7 +70,8 @@ pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
     // SAFETY: as in the module.
     let r = unsafe { slab.ref_of(at) };
     let word = current_word();
-    thread::count_silent_change();
+    // It shows in no bin and no slab.
+    let _change = Change::new();
     if word != 0 {
         return r.store(word | bytes as u32, Relaxed);
     }
