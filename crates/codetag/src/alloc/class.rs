@@ -1,7 +1,7 @@
 //! Size classes, and how a slab of each is laid out.
 //!
 //! Steps of 8 bytes up to 128, eight steps per doubling up to 1 KiB, and above that sizes that cut
-//! a slab into equal parts. Above 128 bytes a slot is at most one eighth larger than the request.
+//! a slab into equal parts. Above 128 bytes at most one eighth of a slot is lost.
 //! Each class from 128 up is a multiple of 16, each power of two is a class.
 //!
 //! # Safety model

@@ -161,3 +161,113 @@ impl<A: Atomics> Toggle<A> {
         self.state.store(OFF, SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Std;
+    use core::cell::{Cell, RefCell};
+    use core::sync::atomic::AtomicU32;
+
+    /// Sites that note what is done to them.
+    struct Noted {
+        steps: RefCell<Vec<&'static str>>,
+        barriers_left: Cell<u32>,
+        works: bool,
+    }
+
+    impl Noted {
+        fn new(barriers: u32, works: bool) -> Self {
+            Self {
+                steps: RefCell::default(),
+                barriers_left: Cell::new(barriers),
+                works,
+            }
+        }
+
+        fn note(&self, step: &'static str) {
+            self.steps.borrow_mut().push(step);
+        }
+
+        fn taken(&self) -> String {
+            self.steps.take().join(", ")
+        }
+    }
+
+    impl Sites for Noted {
+        type Error = ();
+
+        fn set_alloc(&self, on: bool) -> Result<(), ()> {
+            self.note(if on { "alloc on" } else { "alloc off" });
+            Ok(())
+        }
+
+        fn set_free(&self, on: bool) -> Result<(), ()> {
+            self.note(if on { "free on" } else { "free off" });
+            Ok(())
+        }
+
+        fn barrier(&self) -> bool {
+            self.note("barrier");
+            let left = self.barriers_left.get();
+            self.barriers_left.set(left.saturating_sub(1));
+            left > 0
+        }
+
+        fn clear(&self) {
+            self.note("clear");
+        }
+
+        fn works(&self) -> bool {
+            self.note("test");
+            self.works
+        }
+    }
+
+    fn toggle() -> Toggle<Std> {
+        Toggle::from_word(AtomicU32::new(0))
+    }
+
+    #[test]
+    fn the_order_of_steps_is_the_protocols() {
+        let (toggle, sites) = (toggle(), Noted::new(u32::MAX, true));
+        assert!(!toggle.must_clear());
+        assert_eq!(toggle.enable(&sites), Ok(()));
+        assert_eq!(
+            sites.taken(),
+            "free on, barrier, clear, alloc on, barrier, test"
+        );
+        assert!(toggle.is_on() && toggle.must_clear());
+        assert_eq!(toggle.enable(&sites), Ok(()));
+        assert_eq!(sites.taken(), "");
+        assert_eq!(toggle.disable(&sites), Ok(()));
+        assert_eq!(sites.taken(), "alloc off, barrier, free off");
+        assert!(!toggle.is_on() && !toggle.must_clear());
+        assert_eq!(toggle.disable(&sites), Ok(()));
+        assert_eq!(sites.taken(), "");
+    }
+
+    #[test]
+    fn a_failed_self_test_undoes_everything() {
+        let (toggle, sites) = (toggle(), Noted::new(u32::MAX, false));
+        assert_eq!(toggle.enable(&sites), Err(ToggleError::NoEffect));
+        assert_eq!(
+            sites.taken(),
+            "free on, barrier, clear, alloc on, barrier, test, alloc off, barrier, free off"
+        );
+        assert!(!toggle.is_on() && !toggle.must_clear());
+    }
+
+    #[test]
+    fn without_a_barrier_no_allocation_is_marked() {
+        let (toggle, sites) = (toggle(), Noted::new(0, true));
+        assert_eq!(toggle.enable(&sites), Err(ToggleError::NoBarrier));
+        assert!(!sites.taken().contains("alloc on"));
+        assert!(!toggle.is_on());
+        // Chosen at the start it works, and is turned off with the frees still watched.
+        assert_eq!(toggle.start_on(&sites), Ok(()));
+        assert_eq!(sites.taken(), "free on, alloc on");
+        assert_eq!(toggle.disable(&sites), Ok(()));
+        assert_eq!(sites.taken(), "alloc off, barrier");
+    }
+}
