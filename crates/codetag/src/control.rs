@@ -104,7 +104,7 @@ impl fmt::Display for State {
             self.since_ns / 1_000_000_000,
             self.since_ns / 1_000_000 % 1_000,
         );
-        write!(f, "{}, since {s}.{ms:03} s", self.kind)
+        write!(f, "{}, for {s}.{ms:03} s", self.kind)
     }
 }
 

@@ -61,7 +61,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Scans the heap. Costs a walk over all chunks and 40 KiB of stack; stops nobody.
+    /// Scans the heap. Costs a walk over all chunks and 40 KiB of stack, so that a thread
+    /// needs at least 64 KiB; stops nobody.
     #[must_use]
     pub fn take() -> Self {
         let before = scan::fingerprint();

@@ -109,7 +109,7 @@ fn assert_state(kind: StateKind, word: Option<&str>) {
     assert_eq!(state.kind, kind);
     assert_eq!(codetag::is_enabled(), kind == StateKind::On);
     let page = Text::of(&codetag::show_mem());
-    let since = line(page.as_str(), "state").split_once(", since ");
+    let since = line(page.as_str(), "state").split_once(", for ");
     let (printed, seconds) = since.expect("since when");
     assert_eq!(printed, kind.to_string());
     assert!(seconds.strip_suffix(" s").unwrap().parse::<f64>().unwrap() >= 0.0);

@@ -109,9 +109,9 @@ fn takes_nothing() {
         assert_eq!(figure(page.as_str(), "tagged"), 0);
         assert!(figure(page.as_str(), "untracked") > 20_100);
         let state = if has_tags() {
-            "off, since "
+            "off, for "
         } else {
-            "tags off, since "
+            "tags off, for "
         };
         assert!(line(page.as_str(), "state").starts_with(state));
         enable();
@@ -124,7 +124,7 @@ fn under_never() {
     let page = Text::of(&codetag::show_mem());
     assert_quiet(page.as_str());
     if has_tags() {
-        assert!(line(page.as_str(), "state").starts_with("never, since "));
+        assert!(line(page.as_str(), "state").starts_with("never, for "));
     }
     for nothing in [
         "obj_exts",
@@ -512,7 +512,7 @@ fn tags_off() {
     let page = Text::of(&codetag::show_mem());
     let page = page.as_str();
     assert_quiet(page);
-    assert!(line(page, "state").starts_with("tags off, since "));
+    assert!(line(page, "state").starts_with("tags off, for "));
     assert_eq!(section(page, "Memory allocations:").count(), 0);
     for nothing in [
         "obj_exts",

@@ -101,7 +101,7 @@ pub(crate) fn assert_whole(page: &str) {
     let parts: i128 = figures.by_ref().take(12).sum();
     assert_eq!(parts, obtained, "{page}");
     assert_eq!(figures.len(), 1, "returned, and nothing else: {page}");
-    assert!(line(page, "state").contains(", since "), "{page}");
+    assert!(line(page, "state").contains(", for "), "{page}");
     let rows = section(page, "Slab info:").skip(1);
     for row in rows {
         let numbers: Vec<u64> = row.split_whitespace().map(|w| w.parse().unwrap()).collect();
