@@ -20,6 +20,7 @@ pub const UNSAFE_SHIPPED: &[&str] = &[
     "crates/codetag/src/scope/future.rs",
     "crates/codetag/src/sys/linux.rs",
     "crates/codetag/src/sys/portable.rs",
+    "crates/codetag/src/sys/process.rs",
     "crates/codetag/src/tag/ids.rs",
 ];
 

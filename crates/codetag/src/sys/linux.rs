@@ -7,7 +7,6 @@
 //! plain words without destructor, and they live as long as the thread.
 
 use core::arch::{asm, global_asm};
-use core::ffi::CStr;
 use core::ptr;
 
 /// Maps `bytes` of zeroed memory, page-aligned; null if the system has none.
@@ -86,29 +85,6 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn yield_now() {
     // SAFETY: no preconditions.
     unsafe { libc::sched_yield() };
-}
-
-/// Copies the first bytes of an environment variable; returns how many there are, none if it is not
-/// set. Allocates nothing. Called once, before the first allocation is served: next to nothing has
-/// run by then that could change the environment meanwhile.
-pub(crate) fn env_at_start(name: &CStr, to: &mut [u8]) -> Option<usize> {
-    // SAFETY: `name` is a C string; nothing changes the environment meanwhile, as above.
-    let value = unsafe {
-        let at = libc::getenv(name.as_ptr());
-        if at.is_null() {
-            return None;
-        }
-        CStr::from_ptr(at).to_bytes()
-    };
-    let n = value.len().min(to.len());
-    to[..n].copy_from_slice(&value[..n]);
-    Some(n)
-}
-
-/// Runs `f` when the process exits.
-pub(crate) fn at_exit(f: extern "C" fn()) {
-    // SAFETY: `f` is a function without preconditions; failure to register only loses the call.
-    unsafe { libc::atexit(f) };
 }
 
 global_asm!(

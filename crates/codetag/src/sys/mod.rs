@@ -17,5 +17,8 @@ mod portable;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable))))]
 pub(crate) use portable::*;
 
+mod process;
+pub(crate) use process::{at_exit, env_at_start};
+
 /// The size of a page that [`release_pages`] works in, in bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;

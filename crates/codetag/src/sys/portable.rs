@@ -5,7 +5,6 @@
 //! As in the parent module. The hot words are a const-initialised thread-local without destructor.
 
 use core::cell::Cell;
-use core::ffi::CStr;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::time::Instant;
 
@@ -52,42 +51,6 @@ pub(crate) fn now_ns() -> u64 {
 /// Lets another thread run.
 pub(crate) fn yield_now() {
     std::thread::yield_now();
-}
-
-/// Copies the first bytes of an environment variable; returns how many there are, none if it is not
-/// set, or where only an allocating call could tell. Called once, before the first allocation is
-/// served: next to nothing has run by then that could change the environment meanwhile.
-pub(crate) fn env_at_start(name: &CStr, to: &mut [u8]) -> Option<usize> {
-    #[cfg(unix)]
-    {
-        // SAFETY: `name` is a C string; nothing changes the environment meanwhile, as above.
-        let value = unsafe {
-            let at = libc::getenv(name.as_ptr());
-            if at.is_null() {
-                return None;
-            }
-            CStr::from_ptr(at).to_bytes()
-        };
-        let n = value.len().min(to.len());
-        to[..n].copy_from_slice(&value[..n]);
-        Some(n)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = (name, to);
-        None
-    }
-}
-
-/// Runs `f` when the process exits, where the platform has a way.
-pub(crate) fn at_exit(f: extern "C" fn()) {
-    #[cfg(unix)]
-    // SAFETY: `f` is a function without preconditions; failure to register only loses the call.
-    unsafe {
-        libc::atexit(f)
-    };
-    #[cfg(not(unix))]
-    let _ = f;
 }
 
 struct Hot {
