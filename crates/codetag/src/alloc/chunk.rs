@@ -329,33 +329,57 @@ fn return_pages(chunk: &Chunk, mut mask: u32) -> usize {
     bytes
 }
 
+/// One more reader. Under the lock.
+fn pin(chunk: &Chunk) {
+    chunk.pins.store(chunk.pins.load(Relaxed) + 1, Relaxed);
+}
+
+/// One reader less; returns whether the caller must [`release`] the chunk. Under the lock.
+fn unpin(chunk: &'static Chunk) -> bool {
+    let pins = chunk.pins.load(Relaxed) - 1;
+    chunk.pins.store(pins, Relaxed);
+    let gone = pins == 0 && chunk.doomed.load(Relaxed) == 1;
+    if gone {
+        remove(&CHUNKS.all, all_links, chunk);
+    }
+    gone
+}
+
 /// Visits every chunk that was there at the start, pinned during its own visit. No lock is held
 /// while `visit` runs.
 pub(crate) fn for_each(mut visit: impl FnMut(&'static Chunk)) {
     let guard = CHUNKS.lock.lock();
     let mut at = chunk_at(&CHUNKS.all);
-    if let Some(c) = at {
-        c.pins.store(c.pins.load(Relaxed) + 1, Relaxed);
-    }
+    at.inspect(|c| pin(c));
     drop(guard);
     while let Some(chunk) = at {
         visit(chunk);
         let guard = CHUNKS.lock.lock();
         at = chunk_at(&chunk.next);
-        if let Some(c) = at {
-            c.pins.store(c.pins.load(Relaxed) + 1, Relaxed);
-        }
-        let pins = chunk.pins.load(Relaxed) - 1;
-        chunk.pins.store(pins, Relaxed);
-        let gone = pins == 0 && chunk.doomed.load(Relaxed) == 1;
-        if gone {
-            remove(&CHUNKS.all, all_links, chunk);
-        }
+        at.inspect(|c| pin(c));
+        let gone = unpin(chunk);
         drop(guard);
         if gone {
             release(chunk);
         }
     }
+}
+
+/// Runs `f` while the chunk that the live small block `at` lies in stays mapped.
+pub(crate) fn pinned<R>(at: *mut u8, f: impl FnOnce() -> R) -> R {
+    // SAFETY: a live small block lies in a chunk, whose head is where its address rounds down to.
+    let chunk = unsafe { &*at.map_addr(|a| a & !(CHUNK_BYTES - 1)).cast::<Chunk>() };
+    let guard = CHUNKS.lock.lock();
+    pin(chunk);
+    drop(guard);
+    let r = f();
+    let guard = CHUNKS.lock.lock();
+    let gone = unpin(chunk);
+    drop(guard);
+    if gone {
+        release(chunk);
+    }
+    r
 }
 
 /// Bytes of free slabs whose pages are with the system.

@@ -14,7 +14,7 @@ use super::slab::{List, Slab, Slot};
 use super::thread::Change;
 use crate::protocol::{Guard, MarkFull, Place, Pushed, SpinLock, Taken, WhollyFree};
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 /// Empty slabs that a heap keeps for its next class: with a slab of 64 KiB, 256 KiB.
@@ -78,8 +78,10 @@ impl Bin {
         let slot = self.head.load(Relaxed);
         // SAFETY: `left > 0`, so `slot` is a free slot of this bin's slab, and its link was written.
         let next = unsafe { (*slot).next };
-        self.head.store(next, Relaxed);
         self.left.store(left - 1, Relaxed);
+        // In this order: who reads `head` and then `left`, as a fork does, finds no more slots counted
+        // than there are.
+        self.head.store(next, Release);
         Some(slot.cast())
     }
 

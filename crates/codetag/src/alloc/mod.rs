@@ -28,7 +28,7 @@ pub(crate) mod scan;
 mod slab;
 mod thread;
 
-pub(crate) use ext::{disable, enable, kind};
+pub(crate) use ext::{disable, enable, kind, start_error};
 pub(crate) use heap::NO_HEAP;
 
 use crate::control;

@@ -15,7 +15,7 @@ use crate::protocol::LocalFree;
 use crate::sys;
 use core::alloc::Layout;
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Whether `bytes` is from 1 to [`SMALL_MAX`] and `align` at most 8, in one comparison.
 #[inline(always)]
@@ -145,7 +145,8 @@ unsafe fn free_small(at: *mut u8) {
             next: slab.free.load(Relaxed),
         });
     };
-    slab.free.store(at.cast(), Relaxed);
+    // After the link: who reads the list, as a fork does, can follow it.
+    slab.free.store(at.cast(), Release);
     match slab.occupancy().local_free() {
         LocalFree::Quiet => {}
         rare => free_rare(slab, rare),

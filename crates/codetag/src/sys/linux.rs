@@ -50,22 +50,18 @@ pub(crate) unsafe fn release_pages(at: *mut u8, bytes: usize) -> bool {
     unsafe { libc::madvise(at.cast(), bytes, libc::MADV_DONTNEED) == 0 }
 }
 
-const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+const MEMBARRIER_PRIVATE_EXPEDITED_SYNC_CORE: libc::c_int = 1 << 5;
+const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: libc::c_int = 1 << 6;
 
-/// Makes every running thread of the process pass a full memory barrier. Returns whether the
-/// system can do that.
+/// Makes every running thread of the process pass a full memory barrier and fetch its instructions
+/// anew. Returns whether the system can do that.
 pub(crate) fn barrier_all_threads() -> bool {
-    // SAFETY: membarrier touches no memory of the caller's; registering twice is harmless.
-    unsafe {
-        libc::syscall(
-            libc::SYS_membarrier,
-            MEMBARRIER_REGISTER_PRIVATE_EXPEDITED,
-            0,
-            0,
-        ) == 0
-            && libc::syscall(libc::SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0
-    }
+    let call = |command: libc::c_int| {
+        // SAFETY: membarrier touches no memory of the caller's; registering twice is harmless.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    };
+    call(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE)
+        && call(MEMBARRIER_PRIVATE_EXPEDITED_SYNC_CORE)
 }
 
 /// Monotonic time in nanoseconds.

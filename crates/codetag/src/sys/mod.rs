@@ -17,6 +17,11 @@ mod portable;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable))))]
 pub(crate) use portable::*;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable)))]
+mod text;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable)))]
+pub(crate) use text::{TextError, write_text};
+
 mod process;
 pub(crate) use process::{at_exit, env_at_start};
 

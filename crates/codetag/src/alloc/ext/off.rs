@@ -75,6 +75,11 @@ pub(crate) fn page_ext_usage() -> PageExtUsage {
     PageExtUsage::default()
 }
 
+/// There is nothing to start.
+pub(crate) fn start_error() -> i32 {
+    0
+}
+
 /// Changes of the switch so far.
 pub(crate) fn changes() -> u64 {
     0
