@@ -109,7 +109,10 @@ impl fmt::Display for State {
         );
         write!(f, "{}, for {s}.{ms:03} s", self.kind)?;
         match self.start_error {
-            Some(number) => write!(f, "; at the start the text could not be patched (error {number})"),
+            Some(number) => write!(
+                f,
+                "; at the start the text could not be patched (error {number})"
+            ),
             None => Ok(()),
         }
     }

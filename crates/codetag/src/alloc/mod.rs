@@ -20,6 +20,7 @@
 mod chunk;
 mod class;
 mod ext;
+mod fork;
 mod heap;
 mod inner;
 mod large;
@@ -32,7 +33,6 @@ pub(crate) use ext::{disable, enable, kind, start_error};
 pub(crate) use heap::NO_HEAP;
 
 use crate::control;
-use crate::protocol::SpinLock;
 use crate::tag::{CodeTag, UNTAGGED};
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
@@ -261,8 +261,7 @@ pub(crate) fn is_installed() -> bool {
 /// takes pages (Linux). The calling thread gives up its caches; another keeps its current slab of
 /// each size class that it used. Threads may allocate meanwhile. Costs a walk over all chunks.
 pub fn shrink() -> usize {
-    static ONE_AT_A_TIME: SpinLock = SpinLock::new();
-    let _guard = ONE_AT_A_TIME.lock();
+    let _one_at_a_time = fork::SHRINKING.lock();
     let own = thread::own_heap();
     let _change = thread::Change::new();
     if let Some(own) = own {

@@ -116,7 +116,11 @@ fn look(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Look {
     let remote = occupancy.remote_count();
     let used = occupancy.used();
     // In motion the words need not fit each other.
-    let live = used.saturating_sub(left).saturating_sub(remote);
+    let lost = slab.lost.load(Relaxed);
+    let live = used
+        .saturating_sub(left)
+        .saturating_sub(remote)
+        .saturating_sub(lost);
     let slot_bytes = slab.slot_bytes.load(Relaxed);
     let data_start = slab.data_start.load(Relaxed);
     let ext_bytes = slab.ext_bytes.load(Relaxed);
@@ -131,7 +135,7 @@ fn look(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Look {
         slot_bytes,
         capacity,
         live,
-        free: capacity.saturating_sub(used) + left,
+        free: capacity.saturating_sub(used) + left + lost,
         remote,
         is_current,
         ext_bytes,
@@ -194,7 +198,7 @@ pub(crate) struct Counters {
 pub(crate) fn counters() -> Counters {
     let (large_objs, large_bytes) = large::totals();
     Counters {
-        chunk_bytes: inner::chunk_bytes_out(),
+        chunk_bytes: chunk::obtained_bytes(),
         large_objs,
         large_bytes,
         returned_bytes: chunk::returned_bytes(),

@@ -6,6 +6,7 @@
 //! storage, addressed in the initial-exec model: only the running thread can reach them, they are
 //! plain words without destructor, and they live as long as the thread.
 
+use super::HotWords;
 use core::arch::{asm, global_asm};
 use core::ptr;
 
@@ -139,6 +140,24 @@ pub(crate) fn hot_tag_word() -> usize {
 #[inline(always)]
 pub(crate) fn hot_phase() -> usize {
     read_hot!("24")
+}
+
+/// The hot words of this thread. They live as long as the thread.
+#[inline(always)]
+pub(crate) fn hot_words() -> &'static HotWords {
+    let at: usize;
+    // SAFETY: the symbol's offset and the thread's base are readable in every thread.
+    unsafe {
+        asm!(
+            "mov {at}, qword ptr [rip + codetag_hot_words@GOTTPOFF]",
+            "add {at}, qword ptr fs:[0]",
+            at = out(reg) at,
+            options(readonly, nostack, pure),
+        );
+    }
+    // SAFETY: the symbol is 32 bytes, aligned to 8, that hold four words; whoever keeps the reference
+    // beyond the thread's life says why it is not used then.
+    unsafe { &*ptr::with_exposed_provenance(at) }
 }
 
 /// Sets all four hot words of this thread.

@@ -22,8 +22,10 @@ mod text;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable)))]
 pub(crate) use text::{TextError, write_text};
 
+mod hot;
 mod process;
-pub(crate) use process::{at_exit, env_at_start};
+pub(crate) use hot::HotWords;
+pub(crate) use process::{at_exit, at_fork, env_at_start};
 
 /// The size of a page that [`release_pages`] works in, in bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;

@@ -22,6 +22,7 @@ mod watch;
 
 mod control;
 mod faults;
+mod forks;
 mod layouts;
 mod lives;
 mod model;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         lives::programs(),
         threads::programs(),
         faults::programs(),
+        forks::programs(),
         layouts::programs(),
         motion::programs(),
         pages::programs(),

@@ -9,6 +9,10 @@ use super::super::heap::Bin;
 use super::super::slab::Slab;
 use super::{Owner, PageExtUsage};
 use crate::control::{EnableError, StateKind};
+use crate::protocol::SpinLock;
+
+/// Nothing changes; a fork locks it all the same.
+pub(crate) static CHANGE: SpinLock = SpinLock::new();
 
 pub(crate) fn geometry(class: Class) -> Geometry {
     class.geometry(false)
@@ -34,6 +38,10 @@ pub(crate) fn mark(_slab: &'static Slab, at: *mut u8, _bytes: usize) -> *mut u8 
 
 #[inline(always)]
 pub(crate) fn unmark(_slab: &Slab, _at: *mut u8) {}
+
+pub(crate) fn is_marked(_slab: &Slab, _at: *mut u8) -> bool {
+    false
+}
 
 #[inline(always)]
 pub(crate) fn remark(_slab: &Slab, _at: *mut u8, _bytes: usize) {}

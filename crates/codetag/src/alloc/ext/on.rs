@@ -10,6 +10,7 @@ use super::super::class::{Class, Geometry, SMALL_MAX};
 use super::super::heap::Bin;
 use super::super::path;
 use super::super::slab::{Slab, ref_at};
+use super::super::thread::Change;
 pub(crate) use super::page_ext::{for_each as for_each_large, usage as page_ext_usage};
 use super::switch::{self, Switch};
 use super::{Owner, obj_exts, page_ext};
@@ -22,7 +23,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
 static TOGGLE: Toggle<Std> = Toggle::from_word(AtomicU32::new(0));
 /// Serialises changes. Taken before every other lock.
-static CHANGE: SpinLock = SpinLock::new();
+pub(crate) static CHANGE: SpinLock = SpinLock::new();
 /// Rises when a change begins and when it ends.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 /// Set before the first slab is cut, never changed after: no extension memory.
@@ -101,11 +102,18 @@ pub(crate) fn remark(slab: &Slab, at: *mut u8, bytes: usize) {
     }
 }
 
+/// Whether a slot has a ref.
+pub(crate) fn is_marked(slab: &Slab, at: *mut u8) -> bool {
+    // SAFETY: the caller has a slot of the slab; a state of never has no refs, and no site was ever on.
+    !never() && unsafe { slab.ref_of(at) }.load(Relaxed) != 0
+}
+
 /// A realloc that moved: without a scope the owner stays.
 pub(crate) fn inherit(from: *mut u8, from_large: bool, to: *mut u8, to_large: bool) {
     if !switch::free_on() || obj_exts::current_word() != 0 {
         return;
     }
+    let _change = Change::new();
     let word = if from_large {
         page_ext::owner(from)
     } else {

@@ -113,7 +113,9 @@ impl Site {
 /// Flips every site of a kind; if one cannot be flipped, none is.
 pub(super) fn flip(kind: Kind, on: bool) -> Result<(), Error> {
     let of_kind = || sites().iter().filter(|s| s.kind == kind as u32);
-    let failed = of_kind().enumerate().find_map(|(i, s)| Some((i, s.set(on).err()?)));
+    let failed = of_kind()
+        .enumerate()
+        .find_map(|(i, s)| Some((i, s.set(on).err()?)));
     let Some((flipped, error)) = failed else {
         return Ok(());
     };
