@@ -14,6 +14,7 @@
 //! pinned chunk stays mapped: its last unpin gives it back if that was due.
 
 use super::class::{Class, OUTSIDE_REFS, SLAB_BYTES, is_outside};
+use super::debug;
 use super::ext;
 use super::fork;
 use super::heap::Heap;
@@ -170,6 +171,10 @@ fn obtain() -> Option<&'static Chunk> {
         &*at.cast::<Chunk>()
     };
     chunk.free_mask.store(ALL_FREE, Relaxed);
+    if !debug::chunk_came(at) {
+        release(chunk);
+        return None;
+    }
     Some(chunk)
 }
 
@@ -230,6 +235,7 @@ pub(crate) fn recut(slab: &'static Slab, class: Class, heap: &'static Heap, numb
     };
     slab.begin_change();
     slab.lay_out(class, geometry, outside, heap, number);
+    debug::slab_cut(slab);
     let cleared = ext::clear_unless_off(slab);
     slab.end_change();
     // The announcement of a change may have come in between.
@@ -299,6 +305,7 @@ fn doom(chunk: &'static Chunk) -> bool {
 
 /// Takes a chunk that is to be released off the list of all. Under the lock.
 fn unlist(chunk: &'static Chunk) {
+    debug::chunk_goes(chunk.at());
     remove(&CHUNKS.all, all_links, chunk);
     CHUNKS.obtained_bytes.fetch_sub(CHUNK_BYTES as u64, Relaxed);
 }

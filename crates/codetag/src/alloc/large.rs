@@ -8,7 +8,7 @@
 
 use super::heap::SHARED;
 use super::thread::Change;
-use super::{ext, inner, thread};
+use super::{debug, ext, inner, thread};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -37,7 +37,7 @@ pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
     let at = thread::outside(|| unsafe { inner::alloc(layout, zeroed) });
     if !at.is_null() {
         count(1, layout.size() as u64);
-        ext::large_allocated(at, layout.size());
+        ext::large_allocated(at, layout.size() - debug::LARGE_EXTRA_BYTES);
     }
     at
 }

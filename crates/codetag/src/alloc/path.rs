@@ -43,8 +43,9 @@ pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
     alloc_small(class, layout.size())
 }
 
+/// A slot of `class` for an object of `bytes`; null if there is none.
 #[inline(always)]
-fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
+pub(super) fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
     // SAFETY: the hot word is the address of a heap, and heaps are never unmapped.
     let heap = unsafe { &*ptr::with_exposed_provenance::<Heap>(sys::hot_heap()) };
     let bin = heap.bin(class);
@@ -131,7 +132,7 @@ pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
 ///
 /// `at` is a live slot, which the caller gives up.
 #[inline(always)]
-unsafe fn free_small(at: *mut u8) {
+pub(super) unsafe fn free_small(at: *mut u8) {
     // SAFETY: a live slot's slab is cut.
     let slab = unsafe { Slab::of(at) };
     ext::unmark(slab, at);

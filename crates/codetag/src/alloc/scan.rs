@@ -8,7 +8,7 @@
 
 use super::class::{CLASSES, Class};
 use super::slab::{HEADER_BYTES, Slab};
-use super::{chunk, ext, inner, large, thread};
+use super::{chunk, debug, ext, inner, large, thread};
 use crate::protocol::{Atomics, Place, Std};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicU32, fence};
 
 pub(crate) use super::class::CLASSES as CLASS_COUNT;
 pub(crate) use super::class::SLAB_BYTES;
+pub(crate) use debug::LARGE_EXTRA_BYTES;
 pub(crate) use ext::{for_each_large, has_refs, page_ext_usage};
 
 /// Refs that a vector has at most.

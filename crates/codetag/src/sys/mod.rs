@@ -25,7 +25,7 @@ pub(crate) use text::{TextError, write_text};
 mod hot;
 mod process;
 pub(crate) use hot::HotWords;
-pub(crate) use process::{at_exit, at_fork, env_at_start};
+pub(crate) use process::{at_exit, at_fork, env_at_start, write_stderr};
 
 /// The size of a page that [`release_pages`] works in, in bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;

@@ -108,6 +108,15 @@ pub(crate) fn is_marked(slab: &Slab, at: *mut u8) -> bool {
     !never() && unsafe { slab.ref_of(at) }.load(Relaxed) != 0
 }
 
+/// The id of a slot's owner; none if the slot has no ref.
+#[cfg_attr(
+    not(feature = "debug"),
+    allow(dead_code, reason = "only the page of a fault asks")
+)]
+pub(crate) fn owner_id(slab: &Slab, at: *mut u8) -> Option<u16> {
+    is_marked(slab, at).then(|| (obj_exts::owner(slab, at) >> 16) as u16)
+}
+
 /// A realloc that moved: without a scope the owner stays.
 pub(crate) fn inherit(from: *mut u8, from_large: bool, to: *mut u8, to_large: bool) {
     if !switch::free_on() || obj_exts::current_word() != 0 {
