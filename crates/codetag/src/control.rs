@@ -4,6 +4,7 @@
 //! never, environment, feature `enabled-by-default`, default (off).
 
 mod grammar;
+mod signal;
 
 use crate::alloc;
 use crate::sys;
@@ -12,6 +13,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 pub use grammar::UnknownWord;
 use grammar::{Setting, Wish};
+pub use signal::{Action, on_signal, on_signal_polled, poll};
 use std::io;
 
 /// Why profiling could not be turned on.

@@ -45,32 +45,6 @@ pub(crate) fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: 
     }
 }
 
-/// Writes to standard error as it is, without a lock and without an allocation. Who is told that it
-/// failed could not say so anywhere.
-#[cfg(unix)]
-pub(crate) fn write_stderr(mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        // SAFETY: that many bytes can be read there.
-        let n = unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
-        match usize::try_from(n) {
-            Ok(n) if n > 0 => bytes = &bytes[n..],
-            _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
-            _ => return,
-        }
-    }
-}
-
-/// As on a Unix, by what `std` offers.
-#[cfg(not(unix))]
-#[cfg_attr(
-    not(feature = "debug"),
-    allow(dead_code, reason = "what it is for is compiled out")
-)]
-pub(crate) fn write_stderr(bytes: &[u8]) {
-    use std::io::Write;
-    let _ = std::io::stderr().write_all(bytes);
-}
-
 /// None: only an allocating call could tell.
 #[cfg(not(unix))]
 pub(crate) fn env_at_start(_name: &CStr, _to: &mut [u8]) -> Option<usize> {

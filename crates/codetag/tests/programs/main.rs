@@ -29,6 +29,7 @@ mod model;
 mod motion;
 mod pages;
 mod patterns;
+mod signals;
 mod threads;
 
 use codetag::TagAlloc;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         motion::programs(),
         pages::programs(),
         control::programs(),
+        signals::programs(),
     ]
     .into_iter()
     .flatten()
