@@ -16,6 +16,8 @@ mod inner;
 mod labels;
 mod page;
 mod runner;
+mod sandbox;
+mod sites;
 mod slots;
 mod text;
 mod watch;
@@ -29,7 +31,9 @@ mod model;
 mod motion;
 mod pages;
 mod patterns;
+mod switch;
 mod threads;
+mod toggles;
 
 use codetag::TagAlloc;
 use inner::{INNER, TestInner};
@@ -52,6 +56,8 @@ fn main() -> ExitCode {
         motion::programs(),
         pages::programs(),
         control::programs(),
+        switch::programs(),
+        toggles::programs(),
     ]
     .into_iter()
     .flatten()
