@@ -16,6 +16,8 @@ mod inner;
 mod labels;
 mod page;
 mod runner;
+mod sandbox;
+mod sites;
 mod slots;
 mod text;
 mod watch;
@@ -30,7 +32,9 @@ mod motion;
 mod pages;
 mod patterns;
 mod signals;
+mod switch;
 mod threads;
+mod toggles;
 
 use codetag::TagAlloc;
 use inner::{INNER, TestInner};
@@ -54,6 +58,8 @@ fn main() -> ExitCode {
         pages::programs(),
         control::programs(),
         signals::programs(),
+        switch::programs(),
+        toggles::programs(),
     ]
     .into_iter()
     .flatten()

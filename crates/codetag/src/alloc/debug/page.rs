@@ -144,7 +144,7 @@ impl fmt::Display for Fault {
                 given.align()
             )?,
             Kind::Broken(Broken::Before(wrong) | Broken::Behind(wrong) | Broken::Inside(wrong)) => {
-                writeln!(f, "        bytes: {wrong}")?
+                writeln!(f, "        bytes: {wrong}")?;
             }
             _ => {}
         }

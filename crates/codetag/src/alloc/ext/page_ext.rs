@@ -284,7 +284,7 @@ pub(crate) fn for_each(mut visit: impl FnMut(usize, u32)) {
                         visit(e.bytes, e.word);
                     }
                 }
-            })
+            });
         });
     }
 }
@@ -298,7 +298,7 @@ pub(crate) fn usage() -> super::PageExtUsage {
                 sum.table_bytes += map_bytes(t.capacity) as u64;
                 sum.missed_objs += t.missed_objs;
                 sum.version += t.version;
-            })
+            });
         });
     }
     sum
