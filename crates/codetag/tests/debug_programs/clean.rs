@@ -64,7 +64,7 @@ fn random() {
             2 | 3 if !held.is_empty() => {
                 let (block, seed) = &mut held[at];
                 let old = block.size();
-                let _scope = codetag::alloc_hooks!(assert!(block.realloc(any_size(&mut random))));
+                codetag::alloc_hooks!(assert!(block.realloc(any_size(&mut random))));
                 block.check(*seed, old.min(block.size()));
                 block.fill(*seed);
             }

@@ -131,10 +131,9 @@ fn storm() {
             it_value: every,
         };
         // SAFETY: the timer is read only.
-        assert_eq!(
-            unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, ptr::null_mut()) },
-            0
-        );
+        let status =
+            unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, ptr::null_mut()) };
+        assert_eq!(status, 0);
     };
     each(100);
     let start = Instant::now();
