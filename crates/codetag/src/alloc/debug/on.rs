@@ -117,8 +117,8 @@ fn fault_of_free(frame: &Frame) -> Option<Fault> {
         State::Fresh => return None,
         // SAFETY: the slot is the caller's, and free by its record.
         State::Free => Kind::Broken(unsafe { frame.check_free() }?),
-        // A live object on a free list: the list was written over.
-        State::Live | State::Lost => Kind::RecordLost,
+        State::Live => Kind::FreeListLost,
+        State::Lost => Kind::RecordLost,
     };
     let object = object_of(frame, None);
     Some(Fault {

@@ -25,6 +25,8 @@ pub(super) enum Kind {
     Broken(Broken),
     /// What the slot said of its object is written over.
     RecordLost,
+    /// The list led to a slot that is not free.
+    FreeListLost,
 }
 
 /// What is known of the object.
@@ -107,6 +109,7 @@ impl fmt::Display for Kind {
             Self::Broken(Broken::Before(_)) => "underrun, red zone before the object overwritten",
             Self::Broken(Broken::Inside(_)) => "use after free, poison overwritten",
             Self::RecordLost => "overrun, the record of the slot overwritten",
+            Self::FreeListLost => "a live object on a free list, whose links were overwritten",
         })
     }
 }
