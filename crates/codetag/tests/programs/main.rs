@@ -31,6 +31,7 @@ mod model;
 mod motion;
 mod pages;
 mod patterns;
+mod soak;
 mod switch;
 mod threads;
 mod toggles;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         control::programs(),
         switch::programs(),
         toggles::programs(),
+        soak::programs(),
     ]
     .into_iter()
     .flatten()
