@@ -197,9 +197,9 @@ fn at_once() {
             for _ in 0..10 {
                 on = !on;
                 if on {
-                    enable()
+                    enable();
                 } else {
-                    codetag::disable()
+                    codetag::disable();
                 }
                 let s = Snapshot::take();
                 assert!(!s.is_quiet() || s.heap().unaccounted_bytes == 0);
