@@ -32,6 +32,7 @@ mod motion;
 mod pages;
 mod patterns;
 mod signals;
+mod soak;
 mod switch;
 mod threads;
 mod toggles;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         signals::programs(),
         switch::programs(),
         toggles::programs(),
+        soak::programs(),
     ]
     .into_iter()
     .flatten()

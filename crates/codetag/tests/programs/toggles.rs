@@ -63,7 +63,10 @@ fn three(size: usize) -> Block {
     block(size)
 }
 
-const OWNERS: [(&str, fn(usize) -> Block); THREADS] = [
+/// A tagged function and its place.
+type Owner = (&'static str, fn(usize) -> Block);
+
+const OWNERS: [Owner; THREADS] = [
     ("toggles::zero", zero),
     ("toggles::one", one),
     ("toggles::two", two),
