@@ -1,0 +1,8 @@
+//! Models of the kernel's slab allocators that count pages, not seconds.
+//!
+//! A trace of a running system ([`event`]) is replayed on models of SLOB, SLAB, SLUB and SLUB_TINY,
+//! to see what memory each of them would take for the same objects.
+
+#![forbid(unsafe_code)]
+
+pub mod event;
