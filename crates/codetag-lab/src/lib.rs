@@ -6,3 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod event;
+pub mod kernel;
+pub mod kmalloc;
+pub mod page;
+
+pub mod model;
+pub mod slub;
