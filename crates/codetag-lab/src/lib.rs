@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod event;
+pub mod trace;
+
 pub mod kernel;
 pub mod kmalloc;
 pub mod page;

@@ -249,10 +249,8 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let dice = (seed >> 33) as u32;
             let cpu = (dice & 1) as u16;
-            if dice & 6 != 0 || live.is_empty() {
-                if let Ok(pfn) = pages.alloc(cpu, (dice >> 4) % 5) {
-                    live.push(pfn);
-                }
+            if dice & 6 != 0 {
+                live.extend(pages.alloc(cpu, (dice >> 4) % 5));
             }
             if dice & 24 != 0 && !live.is_empty() {
                 let pfn = live.swap_remove((dice >> 8) as usize % live.len());

@@ -23,7 +23,7 @@ use crate::kernel::{align_up, get_order, order_bytes};
 use crate::kmalloc::{CLASSES, Families, Family, cache_align_of_class, class_of};
 use crate::model::{CacheFlags, CacheId, CacheSpec, CacheUsage, Call, Model, Obj, Usage};
 use crate::page::{OutOfPages, PageAllocator};
-use slabs::{List, NONE, Place, Slabs};
+use slabs::{List, NONE, Slabs};
 
 /// A CPU's part of a cache.
 #[derive(Clone, Copy, Debug)]
