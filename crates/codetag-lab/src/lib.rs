@@ -14,3 +14,7 @@ pub mod page;
 
 pub mod model;
 pub mod slub;
+
+pub mod known;
+pub mod replay;
+pub mod survey;

@@ -1,0 +1,5 @@
+//! The models against kernels that ran: files under `tests/data`, see its README.
+
+mod data;
+mod replay_slub;
+mod snapshot;
