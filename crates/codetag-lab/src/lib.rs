@@ -13,6 +13,7 @@ pub mod kmalloc;
 pub mod page;
 
 pub mod model;
+pub mod slob;
 pub mod slub;
 
 pub mod known;

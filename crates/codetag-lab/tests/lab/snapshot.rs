@@ -75,3 +75,30 @@ pub(crate) fn counter(end_state: &str, key: &str) -> u64 {
     line.and_then(|value| value.trim().parse().ok())
         .unwrap_or_else(|| panic!("no {key}"))
 }
+
+/// One list of SLOB.
+#[derive(Debug)]
+pub(crate) struct SlobList {
+    pub(crate) pages: u64,
+    pub(crate) free_units: u64,
+    /// Of each page, in the order of the list.
+    pub(crate) page_units: Vec<u16>,
+}
+
+/// The lists, small ones first.
+pub(crate) fn slob(end_state: &str) -> Vec<SlobList> {
+    let lists = section(end_state, "snap1").filter_map(|line| {
+        let (head, pages) = line.split_once(": ")?;
+        let (head, free_units) = head.split_once(" free_units ")?;
+        let (_, page_count) = head.split_once(" pages ")?;
+        Some(SlobList {
+            pages: page_count.parse().ok()?,
+            free_units: free_units.parse().ok()?,
+            page_units: pages
+                .split(' ')
+                .filter_map(|entry| entry.split_once(':')?.1.parse().ok())
+                .collect(),
+        })
+    });
+    lists.collect()
+}
