@@ -70,7 +70,9 @@ impl Site {
     fn likeliest(&self) -> Option<Name> {
         let most = self.names.iter().map(|(_, bytes)| bytes).max()?;
         let mut names = self.names.iter();
-        names.find(|(_, bytes)| bytes == most).map(|(name, _)| *name)
+        names
+            .find(|(_, bytes)| bytes == most)
+            .map(|(name, _)| *name)
     }
 }
 

@@ -109,8 +109,8 @@ impl Ftrace {
                 Meaning::Lost(written.saturating_sub(held))
             }
             Some(b"entries") => {
-                let numbers = [words.next(), words.nth(1)]
-                    .map(|word| word.and_then(|word| number(word, 10)));
+                let numbers =
+                    [words.next(), words.nth(1)].map(|word| word.and_then(|word| number(word, 10)));
                 let [Some(entries), Some(lost)] = numbers else {
                     return Meaning::Skipped;
                 };
@@ -285,8 +285,14 @@ type Read<'a> = Result<Option<RawKind<'a>>, &'static str>;
 fn alloc(text: &[u8], from_cache: bool) -> Read<'_> {
     let fields = Fields::read(text);
     let ptr = pointer(fields.ptr)?;
-    let bytes_req = fields.bytes_req.and_then(size).ok_or("no bytes_req that is a size")?;
-    let bytes_alloc = fields.bytes_alloc.and_then(size).ok_or("no bytes_alloc that is a size")?;
+    let bytes_req = fields
+        .bytes_req
+        .and_then(size)
+        .ok_or("no bytes_req that is a size")?;
+    let bytes_alloc = fields
+        .bytes_alloc
+        .and_then(size)
+        .ok_or("no bytes_alloc that is a size")?;
     let gfp_flags = fields.gfp_flags.ok_or("no gfp_flags")?;
     let call_site = fields.call_site.ok_or("no call_site")?;
     if ptr == 0 {
@@ -323,10 +329,12 @@ fn free(text: &[u8]) -> Read<'_> {
 /// `None` if the allocation failed: such events have no page, and as a number 0 or the largest.
 fn pages<'a>(text: &'a [u8], kind: impl Fn(Pages) -> RawKind<'a>) -> Read<'a> {
     let fields = Fields::read(text);
-    let pfn = fields.pfn.and_then(|value| match value.strip_prefix(b"0x") {
-        Some(hex) => number(hex, 16),
-        None => number(value, 10),
-    });
+    let pfn = fields
+        .pfn
+        .and_then(|value| match value.strip_prefix(b"0x") {
+            Some(hex) => number(hex, 16),
+            None => number(value, 10),
+        });
     let pfn = pfn.ok_or("no pfn that is a number")?;
     let order = fields.order.and_then(|value| number(value, 10));
     let order = order.ok_or("no order that is a number")?;

@@ -19,7 +19,10 @@ const OTHERS: [(&[u8], &str); 6] = [
         b"PERFILE2",
         "a binary perf.data; write its text by `perf script`",
     ),
-    (b"\xfd7zXZ\0", "compressed by xz; gzip and plain text are read"),
+    (
+        b"\xfd7zXZ\0",
+        "compressed by xz; gzip and plain text are read",
+    ),
     (
         b"\x28\xb5\x2f\xfd",
         "compressed by zstd; gzip and plain text are read",

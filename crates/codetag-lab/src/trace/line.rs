@@ -76,7 +76,9 @@ pub(crate) fn number(text: &[u8], radix: u32) -> Option<u64> {
     }
     text.iter().try_fold(0_u64, |number, &byte| {
         let digit = char::from(byte).to_digit(radix)?;
-        number.checked_mul(u64::from(radix))?.checked_add(u64::from(digit))
+        number
+            .checked_mul(u64::from(radix))?
+            .checked_add(u64::from(digit))
     })
 }
 

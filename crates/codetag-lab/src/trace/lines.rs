@@ -178,6 +178,9 @@ mod tests {
                 ]
             );
         }
-        assert_eq!(all(&vec![b'z'; LINE_BYTES_MAX + 1], 4096), [(1, "too long".to_owned())]);
+        assert_eq!(
+            all(&vec![b'z'; LINE_BYTES_MAX + 1], 4096),
+            [(1, "too long".to_owned())]
+        );
     }
 }

@@ -20,3 +20,6 @@ pub use file::TraceFile;
 pub use lines::LINE_BYTES_MAX;
 pub use synthetic::{Synthetic, SyntheticSpec};
 pub use write::Writer;
+
+#[cfg(test)]
+mod tests;

@@ -153,7 +153,8 @@ impl Source for Synthetic {
         }
         // Three of five events go with the current, so both kinds are frequent.
         let with_the_current = self.below(5) < 3;
-        let alloc = live == 0 || (live < self.spec.live_objs_max && with_the_current == self.growing);
+        let alloc =
+            live == 0 || (live < self.spec.live_objs_max && with_the_current == self.growing);
         let kind = if alloc { self.alloc() } else { self.free() };
         let event = Event {
             // A burst of eight on each tick, as on a coarse clock.
