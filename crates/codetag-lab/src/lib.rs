@@ -7,3 +7,10 @@
 
 pub mod event;
 pub mod trace;
+
+pub mod kernel;
+pub mod kmalloc;
+pub mod page;
+
+pub mod model;
+pub mod slub;
