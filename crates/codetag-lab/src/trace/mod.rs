@@ -8,6 +8,7 @@ mod events;
 mod file;
 mod ftrace;
 mod input;
+mod interner;
 mod line;
 mod lines;
 mod own;
