@@ -3,13 +3,13 @@
 use super::cache_names::{CacheNames, LookAhead, NameShares};
 use super::ftrace::Ftrace;
 use super::input::{self, Input};
+use super::interner::Interner;
 use super::line::{Meaning, RawEvent, RawKind};
 use super::lines::{LINE_BYTES_MAX, Line, Lines};
 use super::own::{self, Own};
 use crate::event::{
     Alloc, Event, Free, Kind, KnownBy, Name, Names, Origin, ReadCounts, ReadError, Source,
 };
-use std::borrow::Cow;
 use std::io::{BufRead, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +31,7 @@ pub struct Events {
     compressed: bool,
     format: Option<Format>,
     names: Names,
+    interner: Interner,
     cache_names: Arc<CacheNames>,
     look_ahead: Option<LookAhead>,
     counts: ReadCounts,
@@ -80,6 +81,7 @@ impl Events {
             compressed: input.compressed,
             format: None,
             names: cache_names.names().clone(),
+            interner: Interner::new(),
             look_ahead: cache_names.look_ahead(),
             cache_names,
             counts: ReadCounts::default(),
@@ -186,7 +188,13 @@ impl Events {
                     self.recognised = true;
                     self.counts.lost_events += raw.lost_before;
                     let own = matches!(format, Format::Own(_));
-                    if let Some(event) = interned(&raw, own, &mut self.names, &self.cache_names) {
+                    if let Some(event) = interned(
+                        &raw,
+                        own,
+                        &mut self.names,
+                        &mut self.interner,
+                        &self.cache_names,
+                    ) {
                         return Ok(Some(event));
                     }
                     self.counts.null_frees += 1;
@@ -232,12 +240,14 @@ impl Events {
     /// At the end of the file: was it a trace, and is all of it there?
     fn end(&mut self) -> Result<(), ReadError> {
         let missing = match &self.format {
-            None => {
+            None if self.lines.number() == 0 => {
                 return Err(ReadError {
                     line: 0,
                     message: "the file is empty".to_owned(),
                 });
             }
+            // Each line was too long to be looked at.
+            None => None,
             Some(Format::Ftrace(ftrace)) => ftrace.missing(),
             Some(Format::Own(own)) => own.missing(),
         };
@@ -346,16 +356,10 @@ fn interned(
     raw: &RawEvent<'_>,
     own: bool,
     names: &mut Names,
+    interner: &mut Interner,
     cache_names: &CacheNames,
 ) -> Option<Event> {
-    let mut intern = |string: &[u8]| {
-        let string = if own {
-            own::decoded(string)
-        } else {
-            Cow::Borrowed(string)
-        };
-        names.intern(&String::from_utf8_lossy(&string))
-    };
+    let mut intern = |string: &[u8]| interner.intern(string, own, names);
     let kind = match &raw.kind {
         RawKind::NullFree => return None,
         RawKind::Free { ptr, cache } => Kind::Free(Free {

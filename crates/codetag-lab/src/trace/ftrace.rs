@@ -14,7 +14,9 @@
 //! Lines before `@@EARLY_END` have no time: `NUMBER EVENT: key=value …`, as kernels write them that keep events in
 //! an array until tracing is up.
 
-use super::line::{Meaning, RawAlloc, RawEvent, RawKind, block, number, seconds, size};
+use super::line::{
+    Meaning, RawAlloc, RawEvent, RawKind, block, decimal, hexadecimal, seconds, size,
+};
 use crate::event::{GfpFlags, Pages};
 
 /// What the lines so far say about the lines to come.
@@ -101,7 +103,7 @@ impl Ftrace {
             Some(b"entries-in-buffer/entries-written:") => {
                 let Some((held, written)) = words.next().and_then(|word| {
                     let slash = word.iter().position(|&byte| byte == b'/')?;
-                    Some((number(&word[..slash], 10)?, number(&word[slash + 1..], 10)?))
+                    Some((decimal(&word[..slash])?, decimal(&word[slash + 1..])?))
                 }) else {
                     return Meaning::Malformed("entries announced that are no numbers");
                 };
@@ -110,7 +112,7 @@ impl Ftrace {
             }
             Some(b"entries") => {
                 let numbers =
-                    [words.next(), words.nth(1)].map(|word| word.and_then(|word| number(word, 10)));
+                    [words.next(), words.nth(1)].map(|word| word.and_then(|word| decimal(word)));
                 let [Some(entries), Some(lost)] = numbers else {
                     return Meaning::Skipped;
                 };
@@ -160,10 +162,10 @@ impl<'a> Head<'a> {
                 }
             } else if let Some(body) = word.strip_prefix(b"[") {
                 let body = body.strip_suffix(b"]").unwrap_or_default();
-                if let Some(number) = number(body, 10) {
+                if let Some(number) = decimal(body) {
                     cpu = u16::try_from(number).unwrap_or(u16::MAX);
                 }
-            } else if first && let Some(number) = number(word, 10) {
+            } else if first && let Some(number) = decimal(word) {
                 let (event, fields) = event_name(behind);
                 if !event.is_empty() {
                     return Some(Self {
@@ -199,7 +201,7 @@ fn lost<'a>(text: &[u8]) -> Option<Meaning<'a>> {
     if !inner.ends_with(b"EVENTS") && !inner.ends_with(b"EVENTS DROPPED") {
         return None;
     }
-    let count = words(inner).find_map(|word| number(word, 10));
+    let count = words(inner).find_map(decimal);
     Some(Meaning::Lost(count.unwrap_or(1)))
 }
 
@@ -332,11 +334,11 @@ fn pages<'a>(text: &'a [u8], kind: impl Fn(Pages) -> RawKind<'a>) -> Read<'a> {
     let pfn = fields
         .pfn
         .and_then(|value| match value.strip_prefix(b"0x") {
-            Some(hex) => number(hex, 16),
-            None => number(value, 10),
+            Some(hex) => hexadecimal(hex),
+            None => decimal(value),
         });
     let pfn = pfn.ok_or("no pfn that is a number")?;
-    let order = fields.order.and_then(|value| number(value, 10));
+    let order = fields.order.and_then(decimal);
     let order = order.ok_or("no order that is a number")?;
     let no_page = matches!(pointer(fields.page), Ok(0));
     if pfn == u64::MAX || (no_page && pfn == 0) {
@@ -356,7 +358,7 @@ fn pointer(value: Option<&[u8]>) -> Result<u64, &'static str> {
         _ => {}
     }
     let hex = value.strip_prefix(b"0x").unwrap_or(value);
-    number(hex, 16).ok_or("a ptr that is no hexadecimal number")
+    hexadecimal(hex).ok_or("a ptr that is no hexadecimal number")
 }
 
 /// Words as [`GfpFlags::from_text`] reads them, the names of before 4.6, and numbers where a tool knew no names.
@@ -378,7 +380,7 @@ fn gfp(text: &[u8]) -> GfpFlags {
 /// The bits of 4.x to 6.x. `__GFP_NOFAIL` and `__GFP_ACCOUNT` have had others; bits that moved are left out.
 fn gfp_bits(word: &[u8]) -> GfpFlags {
     let hex = word.strip_prefix(b"0x").unwrap_or(word);
-    let bits = number(hex, 16).unwrap_or(0);
+    let bits = hexadecimal(hex).unwrap_or(0);
     let mut flags = GfpFlags::default();
     for (bit, flag) in [
         (0x1, GfpFlags::DMA),

@@ -55,7 +55,7 @@ const ORDER_MAX: u8 = 20;
 
 /// A decimal size in bytes.
 pub(crate) fn size(text: &[u8]) -> Option<u64> {
-    number(text, 10).filter(|&bytes| bytes <= OBJ_BYTES_MAX)
+    decimal(text).filter(|&bytes| bytes <= OBJ_BYTES_MAX)
 }
 
 /// A block of pages that lies in the address space.
@@ -70,15 +70,32 @@ pub(crate) fn block(pfn: u64, order: u64) -> Result<Pages, &'static str> {
 }
 
 /// Digits only; `None` if there are none, or the number does not fit.
-pub(crate) fn number(text: &[u8], radix: u32) -> Option<u64> {
+pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 20 {
         return None;
     }
     text.iter().try_fold(0_u64, |number, &byte| {
-        let digit = char::from(byte).to_digit(radix)?;
-        number
-            .checked_mul(u64::from(radix))?
-            .checked_add(u64::from(digit))
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+/// Hexadecimal digits of either case, at most 16.
+pub(crate) fn hexadecimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 16 {
+        return None;
+    }
+    text.iter().try_fold(0, |number, &byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => return None,
+        };
+        Some(number << 4 | u64::from(digit))
     })
 }
 
@@ -86,16 +103,16 @@ pub(crate) fn number(text: &[u8], radix: u32) -> Option<u64> {
 /// taken as it is.
 pub(crate) fn seconds(text: &[u8]) -> Option<u64> {
     let Some(point) = memchr::memchr(b'.', text) else {
-        return number(text, 10);
+        return decimal(text);
     };
-    let (whole, fraction) = (number(&text[..point], 10)?, &text[point + 1..]);
+    let (whole, fraction) = (decimal(&text[..point])?, &text[point + 1..]);
     if fraction.len() > 9 {
         return None;
     }
     let scale = 10_u64.pow(9 - u32::try_from(fraction.len()).ok()?);
     whole
         .checked_mul(1_000_000_000)?
-        .checked_add(number(fraction, 10)? * scale)
+        .checked_add(decimal(fraction)? * scale)
 }
 
 #[cfg(test)]
@@ -104,13 +121,16 @@ mod tests {
 
     #[test]
     fn numbers_are_digits_that_fit() {
-        assert_eq!(number(b"0", 10), Some(0));
-        assert_eq!(number(b"18446744073709551615", 10), Some(u64::MAX));
-        assert_eq!(number(b"18446744073709551616", 10), None);
-        assert_eq!(number(b"ffff88800323a000", 16), Some(0xffff_8880_0323_a000));
-        assert_eq!(number(b"1ffff88800323a000", 16), None);
+        assert_eq!(decimal(b"0"), Some(0));
+        assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(decimal(b"18446744073709551616"), None);
+        assert_eq!(
+            hexadecimal(b"ffff88800323a000"),
+            Some(0xffff_8880_0323_a000)
+        );
+        assert_eq!(hexadecimal(b"1ffff88800323a000"), None);
         for text in [&b""[..], b"-1", b"+1", b"1 ", b"0x1", b"\xff"] {
-            assert_eq!(number(text, 10), None, "{text:?}");
+            assert_eq!(decimal(text), None, "{text:?}");
         }
     }
 

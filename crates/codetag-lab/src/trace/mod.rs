@@ -8,6 +8,7 @@ mod events;
 mod file;
 mod ftrace;
 mod input;
+mod interner;
 mod line;
 mod lines;
 mod own;
@@ -20,3 +21,6 @@ pub use file::TraceFile;
 pub use lines::LINE_BYTES_MAX;
 pub use synthetic::{Synthetic, SyntheticSpec};
 pub use write::Writer;
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The lab's own text: what `docs/TRACE.md` describes.
 
-use super::line::{Meaning, RawAlloc, RawEvent, RawKind, block, number, size};
+use super::line::{Meaning, RawAlloc, RawEvent, RawKind, block, decimal, hexadecimal, size};
 use crate::event::GfpFlags;
 
 /// The first line, up to the version.
@@ -45,7 +45,7 @@ impl Own {
         let mut words = Words(line);
         let mut first = words.next().unwrap_or_default();
         if let Some(time) = first.strip_prefix(b"@") {
-            self.time_ns = number(time, 10).ok_or("no time in nanoseconds behind @")?;
+            self.time_ns = decimal(time).ok_or("no time in nanoseconds behind @")?;
             first = words.next().unwrap_or_default();
         }
         let kind = match first {
@@ -106,12 +106,12 @@ impl<'a> Words<'a> {
 
     fn decimal(&mut self, missing: &'static str) -> Result<u64, &'static str> {
         let word = self.next().ok_or(missing)?;
-        number(word, 10).ok_or(missing)
+        decimal(word).ok_or(missing)
     }
 
     fn hexadecimal(&mut self) -> Option<u64> {
         let word = self.next()?;
-        number(word.strip_prefix(b"0x").unwrap_or(word), 16)
+        hexadecimal(word.strip_prefix(b"0x").unwrap_or(word))
     }
 
     fn pointer(&mut self) -> Result<u64, &'static str> {
@@ -176,7 +176,7 @@ pub(crate) fn decoded(word: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     let mut rest = word;
     while let Some((&byte, behind)) = rest.split_first() {
         let code = (byte == b'%')
-            .then(|| behind.get(..2).and_then(|hex| number(hex, 16)))
+            .then(|| behind.get(..2).and_then(hexadecimal))
             .flatten()
             .and_then(|code| u8::try_from(code).ok());
         out.push(code.unwrap_or(byte));

@@ -32,5 +32,10 @@ fn pages_and_lists_end_as_in_the_kernel() {
         for (m, r) in model.iter().zip(&real) {
             println!("  {m:?} {} {}", r.pages, r.free_units);
         }
+        for (i, r) in real.iter().enumerate() {
+            let mine: Vec<u16> = replay.model().list_pages(i).collect();
+            println!("   M{i} {mine:?}");
+            println!("   K{i} {:?}", r.page_units);
+        }
     }
 }
