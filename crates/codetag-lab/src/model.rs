@@ -107,6 +107,9 @@ pub trait Model: fmt::Debug {
     /// Frees an object of either kind.
     fn free(&mut self, pages: &mut PageAllocator, obj: Obj, cpu: u16);
 
+    /// A grace period of RCU has ended: what waits for it is freed. Replays say so when the trace shows it.
+    fn end_grace_period(&mut self, _pages: &mut PageAllocator, _cpu: u16) {}
+
     /// Gives back what the kernel gives back when it is asked to: cached objects and empty slabs.
     fn shrink(&mut self, pages: &mut PageAllocator);
 
@@ -210,6 +213,10 @@ impl Model for Box<dyn Model> {
 
     fn free(&mut self, pages: &mut PageAllocator, obj: Obj, cpu: u16) {
         (**self).free(pages, obj, cpu);
+    }
+
+    fn end_grace_period(&mut self, pages: &mut PageAllocator, cpu: u16) {
+        (**self).end_grace_period(pages, cpu);
     }
 
     fn shrink(&mut self, pages: &mut PageAllocator) {

@@ -219,6 +219,9 @@ impl<'s, M: Model> Replay<'s, M> {
     }
 
     fn free(&mut self, cpu: u16, free: Free) {
+        if free.by_rcu {
+            self.model.end_grace_period(&mut self.pages, cpu);
+        }
         match self.live.remove(&free.ptr) {
             Some(live) => {
                 self.counts.frees += 1;
