@@ -13,9 +13,11 @@ pub mod kmalloc;
 pub mod page;
 
 pub mod model;
+pub mod slab;
 pub mod slob;
 pub mod slub;
 
 pub mod known;
 pub mod replay;
+pub mod slabinfo;
 pub mod survey;
