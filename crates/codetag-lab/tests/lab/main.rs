@@ -4,3 +4,4 @@ mod data;
 mod replay_slob;
 mod replay_slub;
 mod snapshot;
+mod static_part;
