@@ -17,6 +17,7 @@ pub mod slab;
 pub mod slob;
 pub mod slub;
 
+pub mod allocator;
 pub mod known;
 pub mod replay;
 pub mod slabinfo;
