@@ -70,6 +70,12 @@ impl Names {
         self.strings.get(name.index()).map_or("?", |string| string)
     }
 
+    /// The string whose name has this [`index`](Name::index); `?` if none has.
+    #[must_use]
+    pub fn by_index(&self, index: usize) -> &str {
+        self.strings.get(index).map_or("?", |string| string)
+    }
+
     /// Distinct strings, [`Name::OTHER`] included.
     #[must_use]
     pub fn len(&self) -> usize {

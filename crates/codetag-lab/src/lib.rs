@@ -13,4 +13,9 @@ pub mod kmalloc;
 pub mod page;
 
 pub mod model;
+pub mod slob;
 pub mod slub;
+
+pub mod known;
+pub mod replay;
+pub mod survey;

@@ -184,3 +184,43 @@ pub struct CacheUsage {
     /// Objects in the shared arrays of SLAB.
     pub shared_avail: u64,
 }
+
+impl Model for Box<dyn Model> {
+    fn create_cache(&mut self, spec: &CacheSpec) -> CacheId {
+        (**self).create_cache(spec)
+    }
+
+    fn cache_alloc(
+        &mut self,
+        pages: &mut PageAllocator,
+        cache: CacheId,
+        call: Call,
+    ) -> Result<Obj, OutOfPages> {
+        (**self).cache_alloc(pages, cache, call)
+    }
+
+    fn kmalloc(
+        &mut self,
+        pages: &mut PageAllocator,
+        bytes: u64,
+        call: Call,
+    ) -> Result<Obj, OutOfPages> {
+        (**self).kmalloc(pages, bytes, call)
+    }
+
+    fn free(&mut self, pages: &mut PageAllocator, obj: Obj, cpu: u16) {
+        (**self).free(pages, obj, cpu);
+    }
+
+    fn shrink(&mut self, pages: &mut PageAllocator) {
+        (**self).shrink(pages);
+    }
+
+    fn usage(&self) -> Usage {
+        (**self).usage()
+    }
+
+    fn caches(&self) -> Vec<CacheUsage> {
+        (**self).caches()
+    }
+}

@@ -1,0 +1,358 @@
+//! Runs a trace through a model.
+//!
+//! Addresses of the trace only say which free belongs to which allocation; where an object lies is the
+//! model's affair. Memory grows with live objects.
+
+use crate::event::{Alloc, Event, Free, GfpFlags, Kind, Names, Origin, Pages, ReadError, Source};
+use crate::kernel::PAGE_SHIFT;
+use crate::model::{CacheId, Call, Model, Obj};
+use crate::page::{ORDERS, OutOfPages, PageAllocator, Pfn};
+use crate::survey::Survey;
+use rustc_hash::FxHashMap;
+
+/// Which objects get a tag ref, in models that keep any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tagging {
+    /// Objects allocated before so many events have passed get none: profiling that is enabled at run time.
+    pub from_event: u64,
+    /// Only objects that are charged to a memory cgroup get one.
+    pub accounted_only: bool,
+}
+
+/// How to replay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Which objects get a tag ref.
+    pub tagging: Tagging,
+    /// Also allocate the trace's pages that are no slabs, from the same arena: page tables, page cache, stacks.
+    /// Slab pages are told apart by the objects in them, which needs [`Survey::page_offset`]; without it no
+    /// pages of the trace are allocated.
+    pub other_pages: bool,
+}
+
+/// What did not go as the trace says. All are counts of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplayCounts {
+    /// Events that were applied.
+    pub events: u64,
+    /// Objects allocated.
+    pub allocs: u64,
+    /// Objects freed.
+    pub frees: u64,
+    /// Frees of addresses that hold nothing: the object is older than the trace, or its allocation was lost.
+    pub unmatched_frees: u64,
+    /// Allocations at addresses that hold an object: its free was lost, and is made up for.
+    pub missed_frees: u64,
+    /// Allocations of no bytes.
+    pub empty_allocs: u64,
+    /// Allocations that failed for want of pages; their objects are left out.
+    pub failed_allocs: u64,
+    /// Page blocks that are no slabs, allocated.
+    pub other_page_allocs: u64,
+    /// Page blocks of the trace's own slabs, left out.
+    pub slab_page_allocs: u64,
+}
+
+/// An allocation that failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// Which event of the trace it is, from 1.
+    pub event: u64,
+    /// Nanoseconds on the trace's clock.
+    pub time_ns: u64,
+    /// The cache, `kmalloc` or `pages`.
+    pub what: String,
+    /// The caller; empty for pages.
+    pub call_site: String,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Order of the pages that were not there.
+    pub order: u32,
+    /// Free blocks of each order at that moment.
+    pub free_blocks: [u32; ORDERS],
+    /// Share of free pages that lie in blocks too small for [`order`](Self::order), 0 to 1.
+    pub unusable_free_index: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    obj: Obj,
+    bytes: u64,
+}
+
+/// A model with the objects of a trace that are live in it.
+#[derive(Debug)]
+pub struct Replay<'s, M> {
+    survey: &'s Survey,
+    options: Options,
+    model: M,
+    pages: PageAllocator,
+    /// By [`Name::index`](crate::event::Name::index).
+    caches: Vec<Option<CacheId>>,
+    live: FxHashMap<u64, Live>,
+    live_bytes: u64,
+    /// Blocks that are no slabs, by the first page frame in the trace.
+    others: FxHashMap<u64, (Pfn, u8)>,
+    other_pages: u64,
+    /// A block of pages of which the next event will tell whether it is a slab.
+    undecided: Option<(Event, Pages)>,
+    counts: ReplayCounts,
+    first_failure: Option<Failure>,
+}
+
+impl<'s, M: Model> Replay<'s, M> {
+    /// A replay that has seen no event. `survey` is of the same trace.
+    #[must_use]
+    pub fn new(survey: &'s Survey, model: M, pages: PageAllocator, options: Options) -> Self {
+        Self {
+            survey,
+            options,
+            model,
+            pages,
+            caches: Vec::new(),
+            live: FxHashMap::default(),
+            live_bytes: 0,
+            others: FxHashMap::default(),
+            other_pages: 0,
+            undecided: None,
+            counts: ReplayCounts::default(),
+            first_failure: None,
+        }
+    }
+
+    /// Applies all events of `source`.
+    ///
+    /// # Errors
+    ///
+    /// If `source` cannot be read.
+    pub fn run(&mut self, source: &mut dyn Source) -> Result<(), ReadError> {
+        while let Some(event) = source.next_event()? {
+            self.apply(&event, source.names());
+        }
+        self.finish(source.names());
+        Ok(())
+    }
+
+    /// Applies one event. `names` are those of its source.
+    pub fn apply(&mut self, event: &Event, names: &Names) {
+        if let Some((asked, pages)) = self.undecided.take() {
+            if self.is_slab(pages, event) {
+                self.counts.slab_page_allocs += 1;
+            } else {
+                self.alloc_pages(&asked, pages);
+            }
+        }
+        self.counts.events += 1;
+        match event.kind {
+            Kind::Alloc(alloc) => self.alloc(event, &alloc, names),
+            Kind::Free(free) => self.free(event.cpu, free),
+            Kind::PageAlloc(pages) => {
+                if self.options.other_pages && self.survey.page_offset().is_some() {
+                    self.undecided = Some((*event, pages));
+                }
+            }
+            Kind::PageFree(pages) => self.free_pages(event.cpu, pages),
+        }
+    }
+
+    /// To be called after the last event: pages that wait for what follows are decided on.
+    pub fn finish(&mut self, _names: &Names) {
+        if let Some((asked, pages)) = self.undecided.take() {
+            self.alloc_pages(&asked, pages);
+        }
+    }
+
+    fn alloc(&mut self, event: &Event, alloc: &Alloc, names: &Names) {
+        let bytes = if alloc.bytes_req > 0 {
+            alloc.bytes_req
+        } else {
+            alloc.bytes_alloc
+        };
+        if bytes == 0 {
+            self.counts.empty_allocs += 1;
+            return;
+        }
+        if let Some(old) = self.live.remove(&alloc.ptr) {
+            self.counts.missed_frees += 1;
+            self.live_bytes -= old.bytes;
+            self.model.free(&mut self.pages, old.obj, event.cpu);
+        }
+        if !self.others.is_empty() {
+            self.take_back(alloc.ptr, event.cpu);
+        }
+        let call = Call {
+            cpu: event.cpu,
+            flags: alloc.flags,
+            is_tagged: self.counts.events > self.options.tagging.from_event
+                && (!self.options.tagging.accounted_only || alloc.flags.has(GfpFlags::ACCOUNT)),
+        };
+        let got = match alloc.origin {
+            Origin::Kmalloc => self.model.kmalloc(&mut self.pages, bytes, call),
+            Origin::Cache { name, .. } => {
+                if self.caches.len() <= name.index() {
+                    self.caches.resize(name.index() + 1, None);
+                }
+                let known = &mut self.caches[name.index()];
+                let cache = match *known {
+                    Some(cache) => cache,
+                    None => {
+                        *known.insert(self.model.create_cache(&self.survey.spec(names.get(name))))
+                    }
+                };
+                self.model.cache_alloc(&mut self.pages, cache, call)
+            }
+        };
+        match got {
+            Ok(obj) => {
+                self.counts.allocs += 1;
+                self.live_bytes += bytes;
+                self.live.insert(alloc.ptr, Live { obj, bytes });
+            }
+            Err(OutOfPages { order }) => {
+                let what = match alloc.origin {
+                    Origin::Kmalloc => "kmalloc",
+                    Origin::Cache { name, .. } => names.get(name),
+                };
+                self.fail(event, what, names.get(alloc.call_site), bytes, order);
+            }
+        }
+    }
+
+    fn free(&mut self, cpu: u16, free: Free) {
+        match self.live.remove(&free.ptr) {
+            Some(live) => {
+                self.counts.frees += 1;
+                self.live_bytes -= live.bytes;
+                self.model.free(&mut self.pages, live.obj, cpu);
+            }
+            None => self.counts.unmatched_frees += 1,
+        }
+    }
+
+    /// Whether the block was allocated for the object that `next` allocates.
+    fn is_slab(&self, pages: Pages, next: &Event) -> bool {
+        let Kind::Alloc(Alloc { ptr, .. }) = next.kind else {
+            return false;
+        };
+        self.pfn_of(ptr).is_some_and(|pfn| {
+            pfn.checked_sub(pages.pfn)
+                .is_some_and(|page| page >> pages.order == 0)
+        })
+    }
+
+    fn pfn_of(&self, ptr: u64) -> Option<u64> {
+        Some(ptr.checked_sub(self.survey.page_offset()?)? >> PAGE_SHIFT)
+    }
+
+    /// An object lies in pages that were not taken for a slab: something came between the two events.
+    fn take_back(&mut self, ptr: u64, cpu: u16) {
+        let Some(pfn) = self.pfn_of(ptr) else { return };
+        for order in 0..ORDERS as u8 {
+            let first = pfn >> order << order;
+            if self.others.get(&first).is_some_and(|&(_, of)| of >= order) {
+                self.free_pages(cpu, Pages { pfn: first, order });
+                self.counts.other_page_allocs -= 1;
+                self.counts.slab_page_allocs += 1;
+                return;
+            }
+        }
+    }
+
+    fn alloc_pages(&mut self, event: &Event, pages: Pages) {
+        match self.pages.alloc(event.cpu, u32::from(pages.order)) {
+            Ok(pfn) => {
+                self.counts.other_page_allocs += 1;
+                self.other_pages += 1 << pages.order;
+                if let Some((old, order)) = self.others.insert(pages.pfn, (pfn, pages.order)) {
+                    self.counts.missed_frees += 1;
+                    self.other_pages -= 1 << order;
+                    self.pages.free(event.cpu, old);
+                }
+            }
+            Err(OutOfPages { order }) => self.fail(
+                event,
+                "pages",
+                "",
+                1 << (u32::from(pages.order) + PAGE_SHIFT),
+                order,
+            ),
+        }
+    }
+
+    /// Pages that are unknown are those of slabs, or older than the trace.
+    fn free_pages(&mut self, cpu: u16, pages: Pages) {
+        if let Some((pfn, order)) = self.others.remove(&pages.pfn) {
+            self.other_pages -= 1 << order;
+            self.pages.free(cpu, pfn);
+        }
+    }
+
+    fn fail(&mut self, event: &Event, what: &str, call_site: &str, bytes: u64, order: u32) {
+        self.counts.failed_allocs += 1;
+        if self.first_failure.is_none() {
+            self.first_failure = Some(Failure {
+                event: self.counts.events,
+                time_ns: event.time_ns,
+                what: what.to_owned(),
+                call_site: call_site.to_owned(),
+                bytes,
+                order,
+                free_blocks: self.pages.free_blocks(),
+                unusable_free_index: self.pages.unusable_free_index(order),
+            });
+        }
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &M {
+        &self.model
+    }
+
+    /// The pages that it allocates from.
+    #[must_use]
+    pub fn pages(&self) -> &PageAllocator {
+        &self.pages
+    }
+
+    /// Shrinks the model as a kernel that is short of memory does.
+    pub fn shrink(&mut self) {
+        self.model.shrink(&mut self.pages);
+    }
+
+    /// What did not go as the trace says.
+    #[must_use]
+    pub fn counts(&self) -> ReplayCounts {
+        self.counts
+    }
+
+    /// The first allocation that failed.
+    #[must_use]
+    pub fn first_failure(&self) -> Option<&Failure> {
+        self.first_failure.as_ref()
+    }
+
+    /// Live objects, those that are whole pages included.
+    #[must_use]
+    pub fn live_objs(&self) -> u64 {
+        self.live.len() as u64
+    }
+
+    /// Bytes requested for them.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// Pages of the trace that are no slabs and are allocated now.
+    #[must_use]
+    pub fn other_pages(&self) -> u64 {
+        self.other_pages
+    }
+
+    /// Pages of the allocator now.
+    #[must_use]
+    pub fn allocator_pages(&self) -> u64 {
+        self.pages.allocated_pages() - self.other_pages
+    }
+}

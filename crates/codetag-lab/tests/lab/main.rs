@@ -1,0 +1,6 @@
+//! The models against kernels that ran: files under `tests/data`, see its README.
+
+mod data;
+mod replay_slob;
+mod replay_slub;
+mod snapshot;
