@@ -206,6 +206,8 @@ pub struct Free {
     pub ptr: u64,
     /// The cache that the event names; `None` for `kfree`.
     pub cache: Option<Name>,
+    /// Whether it was freed from the end of an RCU grace period. `false` where that is not known.
+    pub by_rcu: bool,
 }
 
 /// 2^`order` pages are allocated from, or given back to, the page allocator.

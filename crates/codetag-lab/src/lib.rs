@@ -13,9 +13,12 @@ pub mod kmalloc;
 pub mod page;
 
 pub mod model;
+pub mod slab;
 pub mod slob;
 pub mod slub;
 
+pub mod allocator;
 pub mod known;
 pub mod replay;
+pub mod slabinfo;
 pub mod survey;

@@ -107,6 +107,12 @@ pub trait Model: fmt::Debug {
     /// Frees an object of either kind.
     fn free(&mut self, pages: &mut PageAllocator, obj: Obj, cpu: u16);
 
+    /// A grace period of RCU has ended: what waits for it is freed. Replays say so when the trace shows it.
+    fn end_grace_period(&mut self, _pages: &mut PageAllocator, _cpu: u16) {}
+
+    /// The trace's clock stands at `now_ns`, never less than before. For what the kernel does from time to time.
+    fn pass_time(&mut self, _pages: &mut PageAllocator, _now_ns: u64) {}
+
     /// Gives back what the kernel gives back when it is asked to: cached objects and empty slabs.
     fn shrink(&mut self, pages: &mut PageAllocator);
 
@@ -210,6 +216,14 @@ impl Model for Box<dyn Model> {
 
     fn free(&mut self, pages: &mut PageAllocator, obj: Obj, cpu: u16) {
         (**self).free(pages, obj, cpu);
+    }
+
+    fn end_grace_period(&mut self, pages: &mut PageAllocator, cpu: u16) {
+        (**self).end_grace_period(pages, cpu);
+    }
+
+    fn pass_time(&mut self, pages: &mut PageAllocator, now_ns: u64) {
+        (**self).pass_time(pages, now_ns);
     }
 
     fn shrink(&mut self, pages: &mut PageAllocator) {

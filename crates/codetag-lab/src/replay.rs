@@ -97,6 +97,7 @@ pub struct Replay<'s, M> {
     /// A block of pages of which the next event will tell whether it is a slab.
     undecided: Option<(Event, Pages)>,
     counts: ReplayCounts,
+    now_ns: u64,
     first_failure: Option<Failure>,
 }
 
@@ -116,6 +117,7 @@ impl<'s, M: Model> Replay<'s, M> {
             other_pages: 0,
             undecided: None,
             counts: ReplayCounts::default(),
+            now_ns: 0,
             first_failure: None,
         }
     }
@@ -143,6 +145,10 @@ impl<'s, M: Model> Replay<'s, M> {
             }
         }
         self.counts.events += 1;
+        if event.time_ns > self.now_ns {
+            self.now_ns = event.time_ns;
+            self.model.pass_time(&mut self.pages, self.now_ns);
+        }
         match event.kind {
             Kind::Alloc(alloc) => self.alloc(event, &alloc, names),
             Kind::Free(free) => self.free(event.cpu, free),
@@ -219,6 +225,9 @@ impl<'s, M: Model> Replay<'s, M> {
     }
 
     fn free(&mut self, cpu: u16, free: Free) {
+        if free.by_rcu {
+            self.model.end_grace_period(&mut self.pages, cpu);
+        }
         match self.live.remove(&free.ptr) {
             Some(live) => {
                 self.counts.frees += 1;

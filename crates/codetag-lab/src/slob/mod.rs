@@ -3,7 +3,9 @@
 //! Blocks of any size in units of two bytes, first fit by address within a page, pages on up to three
 //! lists by the size of the request. The model keeps every free block of every page.
 //!
-//! The kernel frees objects of `SLAB_TYPESAFE_BY_RCU` caches after a grace period, the model at once.
+//! Objects of `SLAB_TYPESAFE_BY_RCU` caches are freed after a grace period, so they wait for the next one that the
+//! trace shows to have ended. Some grace periods end unseen; a trace of another kind may show none, so no more
+//! than [`WAITING_MAX`] objects wait.
 
 mod lists;
 mod page;
@@ -14,9 +16,13 @@ use crate::page::{OutOfPages, PageAllocator};
 use crate::survey::SLOB_RCU_BYTES;
 use lists::List;
 use page::{PAGE_UNITS, SlobPage, UNIT_BYTES, units};
+use std::collections::VecDeque;
 
 /// Alignment and header of kmalloc on x86-64: the larger of `ARCH_KMALLOC_MINALIGN` and `ARCH_SLAB_MINALIGN`.
 const MIN_ALIGN: u32 = 8;
+
+/// Objects that wait for a grace period at most; the oldest goes when one more comes.
+pub const WAITING_MAX: usize = 1000;
 
 /// Which SLOB is modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +115,8 @@ struct Cache {
     align: u32,
     live_objs: u64,
     ever_used: bool,
+    /// `SLAB_TYPESAFE_BY_RCU`.
+    rcu: bool,
 }
 
 /// A SLOB that runs.
@@ -124,6 +132,8 @@ pub struct Slob {
     large_pages: u64,
     live_objs: u64,
     live_block_bytes: u64,
+    /// Freed objects of RCU caches, the oldest first.
+    waiting: VecDeque<Used>,
 }
 
 /// What the model knows of a block that is in use, packed into an [`Obj`].
@@ -178,6 +188,7 @@ impl Slob {
             align: MIN_ALIGN,
             live_objs: 0,
             ever_used: false,
+            rcu: false,
         };
         Self {
             config,
@@ -189,6 +200,7 @@ impl Slob {
             large_pages: 0,
             live_objs: 0,
             live_block_bytes: 0,
+            waiting: VecDeque::new(),
         }
     }
 
@@ -336,6 +348,22 @@ impl Slob {
         }
     }
 
+    fn free_waiting(&mut self, pages: &mut PageAllocator, cpu: u16) {
+        if let Some(used) = self.waiting.pop_front() {
+            self.free_block(pages, used, cpu);
+        }
+    }
+
+    /// Freed objects that wait for a grace period, and the units, of two bytes, that they take.
+    #[must_use]
+    pub fn waiting(&self) -> (u64, u64) {
+        let units_of = |used: &Used| u64::from(units(used.bytes));
+        (
+            self.waiting.len() as u64,
+            self.waiting.iter().map(units_of).sum(),
+        )
+    }
+
     fn alloc_pages(
         &mut self,
         pages: &mut PageAllocator,
@@ -359,6 +387,7 @@ impl Model for Slob {
             align: spec.align.max(MIN_ALIGN),
             live_objs: 0,
             ever_used: false,
+            rcu: spec.flags.rcu,
         });
         CacheId((self.caches.len() as u32 - 1).min(Used::CACHES_MAX - 1))
     }
@@ -409,11 +438,27 @@ impl Model for Slob {
                 pages.free(cpu, pfn);
                 self.large_pages -= before - pages.allocated_pages();
             }
-            None => self.free_block(pages, Used::unpack(obj), cpu),
+            None => {
+                let used = Used::unpack(obj);
+                if !self.caches[used.cache as usize].rcu {
+                    self.free_block(pages, used, cpu);
+                    return;
+                }
+                self.waiting.push_back(used);
+                if self.waiting.len() > WAITING_MAX {
+                    self.free_waiting(pages, cpu);
+                }
+            }
         }
     }
 
-    /// SLOB keeps nothing back.
+    fn end_grace_period(&mut self, pages: &mut PageAllocator, cpu: u16) {
+        while !self.waiting.is_empty() {
+            self.free_waiting(pages, cpu);
+        }
+    }
+
+    /// SLOB keeps nothing back that it could give.
     fn shrink(&mut self, _pages: &mut PageAllocator) {}
 
     fn usage(&self) -> Usage {

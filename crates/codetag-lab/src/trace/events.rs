@@ -362,9 +362,10 @@ fn interned(
     let mut intern = |string: &[u8]| interner.intern(string, own, names);
     let kind = match &raw.kind {
         RawKind::NullFree => return None,
-        RawKind::Free { ptr, cache } => Kind::Free(Free {
+        RawKind::Free { ptr, cache, by_rcu } => Kind::Free(Free {
             ptr: *ptr,
             cache: cache.map(intern),
+            by_rcu: *by_rcu,
         }),
         RawKind::PageAlloc(pages) => Kind::PageAlloc(*pages),
         RawKind::PageFree(pages) => Kind::PageFree(*pages),

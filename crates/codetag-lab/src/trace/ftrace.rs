@@ -314,6 +314,12 @@ fn alloc(text: &[u8], from_cache: bool) -> Read<'_> {
     })))
 }
 
+/// Whether a call site is in the functions that run the callbacks of a grace period: `rcu_do_batch`, with tiny RCU
+/// `rcu_process_callbacks`.
+fn is_rcu_callback(call_site: Option<&[u8]>) -> bool {
+    call_site.is_some_and(|site| site.starts_with(b"rcu_"))
+}
+
 fn free(text: &[u8]) -> Read<'_> {
     let fields = Fields::read(text);
     let ptr = pointer(fields.ptr)?;
@@ -323,6 +329,7 @@ fn free(text: &[u8]) -> Read<'_> {
         RawKind::Free {
             ptr,
             cache: fields.name.filter(|name| !name.is_empty()),
+            by_rcu: is_rcu_callback(fields.symbol.or(fields.call_site)),
         }
     }))
 }

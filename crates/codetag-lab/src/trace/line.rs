@@ -28,7 +28,11 @@ pub(crate) struct RawEvent<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RawKind<'a> {
     Alloc(RawAlloc<'a>),
-    Free { ptr: u64, cache: Option<&'a [u8]> },
+    Free {
+        ptr: u64,
+        cache: Option<&'a [u8]>,
+        by_rcu: bool,
+    },
     NullFree,
     PageAlloc(Pages),
     PageFree(Pages),

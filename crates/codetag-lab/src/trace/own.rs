@@ -56,6 +56,7 @@ impl Own {
                 ptr => RawKind::Free {
                     ptr,
                     cache: words.known(),
+                    by_rcu: words.rcu()?,
                 },
             },
             b"pages" => RawKind::PageAlloc(block(words.pfn()?, words.decimal("no order")?)?),
@@ -102,6 +103,15 @@ impl<'a> Words<'a> {
     /// The next word unless it is `-`, which stands for what is not known.
     fn known(&mut self) -> Option<&'a [u8]> {
         self.next().filter(|&word| word != b"-")
+    }
+
+    /// Whether the word `rcu` follows.
+    fn rcu(&mut self) -> Result<bool, &'static str> {
+        match self.next() {
+            None => Ok(false),
+            Some(b"rcu") => Ok(true),
+            Some(_) => Err("a word that is not rcu after a free"),
+        }
     }
 
     fn decimal(&mut self, missing: &'static str) -> Result<u64, &'static str> {

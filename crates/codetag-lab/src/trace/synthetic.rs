@@ -127,7 +127,11 @@ impl Synthetic {
         let at = self.below(self.live.len() as u64) as usize;
         let (ptr, cache) = self.live.swap_remove(at);
         self.free.push(ptr);
-        Kind::Free(Free { ptr, cache })
+        Kind::Free(Free {
+            ptr,
+            cache,
+            by_rcu: false,
+        })
     }
 }
 

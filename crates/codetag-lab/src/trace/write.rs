@@ -70,15 +70,15 @@ impl<W: Write> Writer<W> {
                 }
                 writeln!(self.out)
             }
-            Kind::Free(free) => match free.cache {
-                Some(cache) => writeln!(
-                    self.out,
-                    "free {:x} {}",
-                    free.ptr,
-                    encoded(names.get(cache))
-                ),
-                None => writeln!(self.out, "free {:x}", free.ptr),
-            },
+            Kind::Free(free) => {
+                write!(self.out, "free {:x}", free.ptr)?;
+                match (free.cache, free.by_rcu) {
+                    (Some(cache), _) => write!(self.out, " {}", encoded(names.get(cache)))?,
+                    (None, true) => self.out.write_all(b" -")?,
+                    (None, false) => {}
+                }
+                writeln!(self.out, "{}", if free.by_rcu { " rcu" } else { "" })
+            }
             Kind::PageAlloc(pages) => writeln!(self.out, "pages {:x} {}", pages.pfn, pages.order),
             Kind::PageFree(pages) => writeln!(self.out, "unpages {:x} {}", pages.pfn, pages.order),
         }

@@ -199,7 +199,11 @@ CPU:0 [EVENTS DROPPED]
     let free = |time_ns, cpu, ptr| Event {
         time_ns,
         cpu,
-        kind: Kind::Free(Free { ptr, cache: None }),
+        kind: Kind::Free(Free {
+            ptr,
+            cache: None,
+            by_rcu: false,
+        }),
     };
     assert_eq!(
         events,

@@ -59,6 +59,7 @@ fn the_text_is_as_documented() {
             Kind::Free(Free {
                 ptr: object.ptr,
                 cache: Some(cache),
+                by_rcu: false,
             }),
         ),
         (
@@ -67,6 +68,7 @@ fn the_text_is_as_documented() {
             Kind::Free(Free {
                 ptr: 1,
                 cache: None,
+                by_rcu: true,
             }),
         ),
         (
@@ -97,7 +99,7 @@ cpu 1
 @5 kmalloc ffff88800323a000 100 104
 kmalloc ffff88800323a000 100 104 - dma
 @6 free ffff88800323a000 my%20cache-%25
-free 1
+free 1 - rcu
 cpu 0
 @7 pages 2be9 3
 unpages 2be9 3
