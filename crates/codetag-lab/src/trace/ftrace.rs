@@ -111,8 +111,7 @@ impl Ftrace {
                 Meaning::Lost(written.saturating_sub(held))
             }
             Some(b"entries") => {
-                let numbers =
-                    [words.next(), words.nth(1)].map(|word| word.and_then(|word| decimal(word)));
+                let numbers = [words.next(), words.nth(1)].map(|word| word.and_then(decimal));
                 let [Some(entries), Some(lost)] = numbers else {
                     return Meaning::Skipped;
                 };
