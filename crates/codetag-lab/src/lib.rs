@@ -18,6 +18,9 @@ pub mod slob;
 pub mod slub;
 
 pub mod allocator;
+pub mod boot;
+pub mod extensions;
+pub mod hackbench;
 pub mod known;
 pub mod replay;
 pub mod slabinfo;

@@ -131,7 +131,7 @@ impl<'s, M: Model> Replay<'s, M> {
         while let Some(event) = source.next_event()? {
             self.apply(&event, source.names());
         }
-        self.finish(source.names());
+        self.finish();
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl<'s, M: Model> Replay<'s, M> {
     }
 
     /// To be called after the last event: pages that wait for what follows are decided on.
-    pub fn finish(&mut self, _names: &Names) {
+    pub fn finish(&mut self) {
         if let Some((asked, pages)) = self.undecided.take() {
             self.alloc_pages(&asked, pages);
         }
@@ -363,5 +363,190 @@ impl<'s, M: Model> Replay<'s, M> {
     #[must_use]
     pub fn allocator_pages(&self) -> u64 {
         self.pages.allocated_pages() - self.other_pages
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::allocator::{Allocator, Refs};
+    use crate::event::{KnownBy, Name, ReadCounts};
+    use crate::slub::{Config, Slub};
+
+    /// A trace made by hand.
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct Script {
+        names: Names,
+        events: Vec<Event>,
+        read: usize,
+    }
+
+    impl Script {
+        fn push(&mut self, kind: Kind) {
+            self.events.push(Event {
+                time_ns: 0,
+                cpu: 0,
+                kind,
+            });
+        }
+
+        pub(crate) fn kmalloc(&mut self, ptr: u64, bytes: u64) {
+            let call_site = self.names.intern("caller");
+            self.push(Kind::Alloc(Alloc {
+                ptr,
+                origin: Origin::Kmalloc,
+                bytes_req: bytes,
+                bytes_alloc: bytes,
+                call_site,
+                flags: GfpFlags::default(),
+            }));
+        }
+
+        fn cache_alloc(&mut self, ptr: u64, cache: &str, bytes: u64) {
+            let name = self.names.intern(cache);
+            self.push(Kind::Alloc(Alloc {
+                ptr,
+                origin: Origin::Cache {
+                    name,
+                    known_by: KnownBy::Event,
+                },
+                bytes_req: bytes,
+                bytes_alloc: bytes,
+                call_site: Name::OTHER,
+                flags: GfpFlags::default(),
+            }));
+        }
+
+        pub(crate) fn free(&mut self, ptr: u64) {
+            self.push(Kind::Free(Free {
+                ptr,
+                cache: None,
+                by_rcu: false,
+            }));
+        }
+
+        /// The trace from its first event on.
+        pub(crate) fn source(&self) -> Self {
+            Self {
+                read: 0,
+                ..self.clone()
+            }
+        }
+    }
+
+    impl Source for Script {
+        fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
+            self.read += 1;
+            Ok(self.events.get(self.read - 1).copied())
+        }
+
+        fn names(&self) -> &Names {
+            &self.names
+        }
+
+        fn counts(&self) -> ReadCounts {
+            ReadCounts {
+                events: self.events.len() as u64,
+                ..ReadCounts::default()
+            }
+        }
+    }
+
+    fn replay(script: &Script, options: Options, check: impl FnOnce(&Replay<'_, Slub>)) {
+        let survey = Survey::of(&mut script.source()).unwrap();
+        let model = Slub::new(Config::slub(1));
+        let mut replay = Replay::new(&survey, model, PageAllocator::unlimited(), options);
+        replay.run(&mut script.source()).unwrap();
+        check(&replay);
+    }
+
+    #[test]
+    fn frees_and_allocations_that_do_not_match_are_counted() {
+        let mut script = Script::default();
+        script.kmalloc(1, 100);
+        script.kmalloc(1, 200);
+        script.free(7);
+        script.kmalloc(2, 0);
+        script.kmalloc(3, 50);
+        script.free(3);
+        replay(&script, Options::default(), |replay| {
+            let expected = ReplayCounts {
+                events: 6,
+                allocs: 3,
+                frees: 1,
+                unmatched_frees: 1,
+                missed_frees: 1,
+                empty_allocs: 1,
+                ..ReplayCounts::default()
+            };
+            assert_eq!(replay.counts(), expected);
+            assert_eq!((replay.live_objs(), replay.live_bytes()), (1, 200));
+        });
+    }
+
+    #[test]
+    fn pages_with_objects_in_them_are_slabs() {
+        const BASE: u64 = 0xffff_8880_0000_0000;
+        let mut script = Script::default();
+        let page = |pfn, order| Pages { pfn, order };
+        // Four slabs, by which the direct mapping is found; the page between is a page table's.
+        for pfn in 10..14 {
+            script.push(Kind::PageAlloc(page(pfn, 0)));
+            script.cache_alloc(BASE + pfn * 4096, "dentry", 192);
+            if pfn == 12 {
+                script.push(Kind::PageAlloc(page(100, 2)));
+                script.kmalloc(BASE + 13 * 4096 + 192, 192);
+            }
+        }
+        // An interrupt between a slab's pages and its first object.
+        script.push(Kind::PageAlloc(page(20, 1)));
+        script.push(Kind::PageAlloc(page(30, 0)));
+        script.cache_alloc(BASE + 21 * 4096, "dentry", 192);
+        let options = Options {
+            other_pages: true,
+            ..Options::default()
+        };
+        replay(&script, options, |replay| {
+            // Blocks 100 and 30 remain.
+            assert_eq!(replay.other_pages(), 5);
+            assert_eq!(
+                (
+                    replay.counts().other_page_allocs,
+                    replay.counts().slab_page_allocs
+                ),
+                (2, 5)
+            );
+            assert_eq!(replay.allocator_pages(), replay.model().usage().pages());
+        });
+        script.push(Kind::PageFree(page(100, 2)));
+        script.push(Kind::PageFree(page(10, 0)));
+        replay(&script, options, |replay| {
+            assert_eq!(replay.other_pages(), 1)
+        });
+        replay(&script, Options::default(), |replay| {
+            assert_eq!(replay.other_pages(), 0)
+        });
+    }
+
+    #[test]
+    fn the_first_failure_is_kept() {
+        let mut script = Script::default();
+        for ptr in 1..5 {
+            script.kmalloc(ptr, 4096);
+        }
+        let survey = Survey::of(&mut script.source()).unwrap();
+        let allocator: Allocator = "slob".parse().unwrap();
+        let model = allocator.build(1, Refs::default());
+        let mut replay = Replay::new(
+            &survey,
+            model,
+            PageAllocator::with_arena(2),
+            Options::default(),
+        );
+        replay.run(&mut script.source()).unwrap();
+        let failure = replay.first_failure().unwrap();
+        assert_eq!((failure.event, failure.bytes, failure.order), (3, 4096, 0));
+        assert_eq!(failure.call_site, "caller");
+        assert_eq!(replay.counts().failed_allocs, 2);
     }
 }

@@ -31,6 +31,16 @@ impl Slub {
         self.cache_usage(&self.caches[cache.index()])
     }
 
+    /// Slots of all slabs of `cache`.
+    ///
+    /// # Panics
+    ///
+    /// If `cache` is not one of this model's.
+    #[must_use]
+    pub fn slots_of(&self, cache: CacheId) -> u64 {
+        self.caches[cache.index()].slots
+    }
+
     /// The node's partial list, in its order.
     ///
     /// # Panics

@@ -2,43 +2,76 @@
 
 use crate::data::Recorded;
 use codetag_lab::allocator::{Allocator, Refs};
+use codetag_lab::event::{Kind, Source};
+use codetag_lab::model::Model;
 use codetag_lab::page::PageAllocator;
 use codetag_lab::replay::{Options, Replay};
 
-fn pages(recorded: &Recorded, name: &str) -> u64 {
-    let allocator: Allocator = name.parse().unwrap();
-    let model = allocator.build(recorded.survey.cpus(), Refs::default());
-    let mut replay = Replay::new(
-        &recorded.survey,
-        model,
-        PageAllocator::unlimited(),
-        Options::default(),
-    );
-    replay.run(&mut recorded.trace.events().unwrap()).unwrap();
-    replay.allocator_pages()
+type AnyReplay<'s> = Replay<'s, Box<dyn Model>>;
+
+fn replays<'s>(
+    recorded: &'s Recorded,
+    names: &[&str],
+    skip_site: Option<&str>,
+) -> Vec<AnyReplay<'s>> {
+    let start = |name: &&str| {
+        let allocator: Allocator = name.parse().unwrap();
+        let model = allocator.build(recorded.survey.cpus(), Refs::default());
+        Replay::new(
+            &recorded.survey,
+            model,
+            PageAllocator::unlimited(),
+            Options::default(),
+        )
+    };
+    let mut replays: Vec<AnyReplay<'s>> = names.iter().map(start).collect();
+    let mut events = recorded.trace.events().unwrap();
+    while let Some(event) = events.next_event().unwrap() {
+        let names = events.names();
+        if let (Kind::Alloc(alloc), Some(site)) = (event.kind, skip_site)
+            && names.get(alloc.call_site).starts_with(site)
+        {
+            continue;
+        }
+        for replay in &mut replays {
+            replay.apply(&event, names);
+        }
+    }
+    for replay in &mut replays {
+        replay.finish();
+    }
+    replays
+}
+
+fn pages(recorded: &Recorded, names: &[&str], skip_site: Option<&str>) -> Vec<u64> {
+    replays(recorded, names, skip_site)
+        .iter()
+        .map(Replay::allocator_pages)
+        .collect()
 }
 
 #[test]
 fn table() {
-    for trace in ["slob-none", "slub-none"] {
-        let recorded = Recorded::named(trace);
-        for a in Allocator::defaults() {
-            println!("{trace} {a} {}", pages(&recorded, &a.to_string()));
-        }
-        for a in [
-            "slub-order3",
-            "tiny-order2",
-            "tiny-order3",
-            "slob-norotate",
-            "slob-1list-norotate",
-            "slob-2list-norotate",
-            "slab-small",
-            "slab-nomerge",
-            "slub-nomerge-debug",
-            "tiny-nomerge",
-        ] {
-            println!("{trace} {a} {}", pages(&recorded, a));
-        }
-        println!("{:?}", recorded.survey.inferred());
+    let names = [
+        "slob",
+        "slob-2list",
+        "slob-1list",
+        "slob-norotate",
+        "slob-2list-norotate",
+        "slob-1list-norotate",
+        "slab-small",
+        "slub-order1",
+        "slub",
+        "slub-nomerge",
+        "slub-debug",
+    ];
+    println!("{names:?}");
+    for recorded in Recorded::all_of("sl") {
+        println!(
+            "{} {:?} {:?}",
+            recorded.name,
+            pages(&recorded, &names, None),
+            pages(&recorded, &names, Some("__rb_allocate_pages"))
+        );
     }
 }
