@@ -1,15 +1,15 @@
 //! `codetag lab footprint`: what a trace takes on each allocator.
 
-use super::allocators::{self, Allocator};
 use super::chart::{self, Chart, Sampler};
 use super::grid;
 use super::input::{Input, Summary, TraceArgs};
-use super::slabinfo;
 use crate::output::{Format, Output};
+use codetag_lab::allocator::{Allocator, Refs};
 use codetag_lab::event::{ReadError, Source};
 use codetag_lab::kernel::PAGE_BYTES;
 use codetag_lab::model::{CacheUsage, Model};
 use codetag_lab::replay::{Replay, ReplayCounts};
+use codetag_lab::slabinfo;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -21,15 +21,15 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("Examples:\n  \
     codetag lab footprint boot.trace.gz\n  \
-    codetag lab footprint boot.trace.gz --allocators slub+order0,slub+order1,slub-tiny --caches\n  \
+    codetag lab footprint boot.trace.gz --allocators slub-order0,slub-order1,tiny --caches\n  \
     codetag lab footprint boot.trace.gz --chart footprint.svg\n\n{}\n\n\
-    Exit status: 0 all was done, 1 some of the trace could not be used, 2 wrong usage.", allocators::HELP))]
+    Exit status: 0 all was done, 1 some of the trace could not be used, 2 wrong usage.", super::ALLOCATORS_HELP))]
 pub(super) struct Args {
     #[command(flatten)]
     trace: TraceArgs,
 
     /// Allocators, with commas between
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = allocators::DEFAULTS)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = Allocator::defaults())]
     allocators: Vec<Allocator>,
 
     /// Also print each cache of each allocator (in csv: instead)
@@ -158,7 +158,10 @@ impl Args {
                 if self.allocators.len() > 1 {
                     writeln!(out, "# {allocator}")?;
                 }
-                slabinfo::print(&replay.model().caches(), out)?;
+                writeln!(out, "{}", slabinfo::HEADER)?;
+                for cache in &replay.model().caches() {
+                    writeln!(out, "{}", slabinfo::Line(cache))?;
+                }
             }
             return Ok(());
         }
@@ -209,7 +212,7 @@ fn replay_all<'s>(
 ) -> Result<(Replays<'s>, Chart), ReadError> {
     let mut replays: Replays<'s> = allocators
         .iter()
-        .map(|allocator| input.replay(allocator, 0, true))
+        .map(|allocator| input.replay(allocator, Refs::default()))
         .collect();
     let mut samplers: Vec<Sampler> = replays
         .iter()

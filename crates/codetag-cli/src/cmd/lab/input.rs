@@ -1,8 +1,8 @@
 //! Opens a trace, looks through it once, and says what is wrong with it.
 
-use super::allocators::Allocator;
 use super::bar::WithBar;
 use crate::output::Output;
+use codetag_lab::allocator::{Allocator, Refs};
 use codetag_lab::event::{ReadCounts, ReadError, Source};
 use codetag_lab::model::Model;
 use codetag_lab::page::PageAllocator;
@@ -94,10 +94,9 @@ impl Input {
     pub(super) fn replay(
         &self,
         allocator: &Allocator,
-        ref_bytes: u32,
-        lazy_refs: bool,
+        refs: Refs,
     ) -> Replay<'_, Box<dyn Model>> {
-        let model = allocator.build(self.cpus, ref_bytes, lazy_refs);
+        let model = allocator.build(self.cpus, refs);
         Replay::new(
             &self.survey,
             model,

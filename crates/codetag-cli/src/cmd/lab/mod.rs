@@ -1,7 +1,6 @@
 //! `codetag lab`: slab allocators compared on traces. One file per subcommand; what they share is in
-//! [`input`], [`allocators`], [`grid`], [`chart`] and [`bar`].
+//! [`input`], [`grid`], [`chart`] and [`bar`].
 
-mod allocators;
 mod bar;
 mod chart;
 mod convert;
@@ -10,7 +9,6 @@ mod generate;
 mod grid;
 mod input;
 mod order;
-mod slabinfo;
 
 use crate::output::Output;
 use std::io;
@@ -20,11 +18,20 @@ use std::io;
 /// SLOB, SLAB, SLUB and SLUB_TINY are modelled; pages are counted, not seconds. Traces are ftrace text of kmem
 /// events, or the lab's own format.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  codetag lab footprint boot.trace.gz --allocators slob,slub,slub-tiny")]
+#[command(after_help = "Example:\n  codetag lab footprint boot.trace.gz --allocators slob,slub,tiny")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
+
+/// Behind the examples of subcommands that take allocators.
+const ALLOCATORS_HELP: &str = "\
+Allocators are one of these with options behind hyphens, as slub-nomerge-order1:
+  slob  1list, 2list (three otherwise), norotate
+  slab  nomerge, small (32 MiB or less: order 0)
+  slub  nomerge, order0 … order10 (slub_max_order), debug (slub_debug=FZPU), nocpuslab, nocpupartial,
+        estimate (bound of the CPU partial lists before 5.16), memcg
+  tiny  SLUB_TINY: nomerge, order0 … order10 (1 otherwise)";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
