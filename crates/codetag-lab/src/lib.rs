@@ -21,6 +21,8 @@ pub mod allocator;
 pub mod boot;
 pub mod extensions;
 pub mod hackbench;
+pub mod memcg;
+
 pub mod known;
 pub mod replay;
 pub mod slabinfo;

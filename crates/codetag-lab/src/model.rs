@@ -107,6 +107,9 @@ pub trait Model: fmt::Debug {
     /// Frees an object of either kind.
     fn free(&mut self, pages: &mut PageAllocator, obj: Obj, cpu: u16);
 
+    /// Bytes that a live object takes: its slot, its block or its pages.
+    fn obj_bytes(&self, pages: &PageAllocator, obj: Obj) -> u64;
+
     /// A grace period of RCU has ended: what waits for it is freed. Replays say so when the trace shows it.
     fn end_grace_period(&mut self, _pages: &mut PageAllocator, _cpu: u16) {}
 
@@ -216,6 +219,10 @@ impl Model for Box<dyn Model> {
 
     fn free(&mut self, pages: &mut PageAllocator, obj: Obj, cpu: u16) {
         (**self).free(pages, obj, cpu);
+    }
+
+    fn obj_bytes(&self, pages: &PageAllocator, obj: Obj) -> u64 {
+        (**self).obj_bytes(pages, obj)
     }
 
     fn end_grace_period(&mut self, pages: &mut PageAllocator, cpu: u16) {

@@ -521,10 +521,10 @@ pub(crate) mod tests {
         script.push(Kind::PageFree(page(100, 2)));
         script.push(Kind::PageFree(page(10, 0)));
         replay(&script, options, |replay| {
-            assert_eq!(replay.other_pages(), 1)
+            assert_eq!(replay.other_pages(), 1);
         });
         replay(&script, Options::default(), |replay| {
-            assert_eq!(replay.other_pages(), 0)
+            assert_eq!(replay.other_pages(), 0);
         });
     }
 

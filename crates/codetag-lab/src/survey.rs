@@ -134,7 +134,7 @@ impl Survey {
                     match alloc.origin {
                         Origin::Kmalloc => kmallocs.count(&alloc),
                         Origin::Cache { name, known_by } => {
-                            note(&mut by_name, name, known_by, &alloc)
+                            note(&mut by_name, name, known_by, &alloc);
                         }
                     }
                 }

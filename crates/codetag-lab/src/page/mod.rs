@@ -124,6 +124,16 @@ impl PageAllocator {
         }
     }
 
+    /// Order of an allocated block.
+    ///
+    /// # Panics
+    ///
+    /// If `pfn` is not its first frame.
+    #[must_use]
+    pub fn order_of(&self, pfn: Pfn) -> u32 {
+        self.buddy.allocated_order(pfn.0)
+    }
+
     /// Pages that are allocated now. Pages on CPU lists are not among them.
     #[must_use]
     pub fn allocated_pages(&self) -> u64 {

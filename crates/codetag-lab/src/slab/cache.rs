@@ -22,7 +22,7 @@ enum On {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlabEntry {
     pfn: Pfn,
-    cache: u32,
+    pub(super) cache: u32,
     active_objs: u32,
     on: On,
     next: u32,
@@ -506,7 +506,7 @@ fn drained(array: &mut Array, limit: u32) -> Vec<u32> {
     if array.slabs.is_empty() || std::mem::take(&mut array.touched) {
         return Vec::new();
     }
-    let fifth = (limit as usize + 4) / 5;
+    let fifth = (limit as usize).div_ceil(5);
     let count = if fifth > array.slabs.len() {
         array.slabs.len().div_ceil(2)
     } else {

@@ -9,7 +9,7 @@ mod geometry;
 
 pub use geometry::{Geometry, GeometryParams, Management, Tunables, geometry, tunables};
 
-use crate::kernel::get_order;
+use crate::kernel::{get_order, order_bytes};
 use crate::kmalloc::{CLASSES, Families, Family, KmallocAlign, cache_align_of_class, class_of};
 use crate::model::{CacheFlags, CacheId, CacheSpec, CacheUsage, Call, Model, Obj, Usage};
 use crate::page::{OutOfPages, PageAllocator};
@@ -305,6 +305,17 @@ impl Model for Slab {
             self.reap(pages, CacheId(cache as u32), is_node_due);
         }
         self.free_dead(pages, 0);
+    }
+
+    fn obj_bytes(&self, pages: &PageAllocator, obj: Obj) -> u64 {
+        match obj.as_large() {
+            Some(pfn) => order_bytes(pages.order_of(pfn)),
+            None => u64::from(
+                self.caches[self.slabs[obj.0 as u32].cache as usize]
+                    .geometry
+                    .slot_bytes,
+            ),
+        }
     }
 
     fn shrink(&mut self, pages: &mut PageAllocator) {

@@ -10,7 +10,7 @@
 mod lists;
 mod page;
 
-use crate::kernel::{PAGE_BYTES, get_order};
+use crate::kernel::{PAGE_BYTES, get_order, order_bytes};
 use crate::model::{CacheId, CacheSpec, CacheUsage, Call, Model, Obj, Usage};
 use crate::page::{OutOfPages, PageAllocator};
 use crate::survey::SLOB_RCU_BYTES;
@@ -455,6 +455,13 @@ impl Model for Slob {
     fn end_grace_period(&mut self, pages: &mut PageAllocator, cpu: u16) {
         while !self.waiting.is_empty() {
             self.free_waiting(pages, cpu);
+        }
+    }
+
+    fn obj_bytes(&self, pages: &PageAllocator, obj: Obj) -> u64 {
+        match obj.as_large() {
+            Some(pfn) => order_bytes(pages.order_of(pfn)),
+            None => u64::from(units(Used::unpack(obj).bytes)) * u64::from(UNIT_BYTES),
         }
     }
 

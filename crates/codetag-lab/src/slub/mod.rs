@@ -297,6 +297,13 @@ impl Model for Slub {
         self.free_dead_vectors(pages, cpu);
     }
 
+    fn obj_bytes(&self, pages: &PageAllocator, obj: Obj) -> u64 {
+        match obj.as_large() {
+            Some(pfn) => order_bytes(pages.order_of(pfn)),
+            None => u64::from(self.caches[self.slabs[obj.0 as u32].cache as usize].slot_bytes),
+        }
+    }
+
     fn shrink(&mut self, pages: &mut PageAllocator) {
         for cache in 0..self.caches.len() {
             self.shrink_cache(pages, CacheId(cache as u32));

@@ -1,6 +1,7 @@
 //! The models against kernels that ran: files under `tests/data`, see its README.
 
 mod data;
+mod long;
 mod orders;
 mod replay_slob;
 mod replay_slub;
