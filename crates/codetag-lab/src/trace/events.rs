@@ -178,12 +178,11 @@ impl Events {
             };
             match meaning {
                 // Half a line may read as a whole one, with a number cut short.
-                Meaning::Event(_) | Meaning::Malformed(_) | Meaning::Other | Meaning::Lost(_)
-                    if !whole =>
-                {
-                    let line = self.lines.number();
-                    self.cut(line, "the file ends in the middle of a line".to_owned());
+                Meaning::Event(_) | Meaning::Other | Meaning::Lost(_) if !whole => {
+                    self.recognised = true;
+                    self.cut_in_line();
                 }
+                Meaning::Malformed(_) if !whole && self.recognised => self.cut_in_line(),
                 Meaning::Event(raw) => {
                     self.recognised = true;
                     self.counts.lost_events += raw.lost_before;
@@ -230,6 +229,11 @@ impl Events {
             return Err(self.no_trace());
         }
         Ok(())
+    }
+
+    fn cut_in_line(&mut self) {
+        let line = self.lines.number();
+        self.cut(line, "the file ends in the middle of a line".to_owned());
     }
 
     fn cut(&mut self, line: u64, message: String) {

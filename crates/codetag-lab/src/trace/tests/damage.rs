@@ -29,6 +29,11 @@ fn what_is_no_trace_is_refused_with_a_line() {
         refused(b"# prose\n\nLorem ipsum\ndolor\n"),
         "line 3: no event, no header and no comment: this is no trace"
     );
+    // Without a line end the reason is still that of the line.
+    assert_eq!(
+        refused(&[0; 5000]),
+        "line 1: binary, not text: this is no trace"
+    );
     assert_eq!(
         refused(b"\0\x01\x02\n\xff\xfe\n"),
         "line 1: binary, not text: this is no trace"
