@@ -1,6 +1,8 @@
 //! The models against kernels that ran: files under `tests/data`, see its README.
 
+mod changed;
 mod data;
+mod lists;
 mod long;
 mod orders;
 mod replay_slob;
