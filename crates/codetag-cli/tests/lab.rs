@@ -274,6 +274,7 @@ fn wrong_usage_is_status_2() {
         text(&output.stderr),
         "codetag: --cpus: the trace has events of 2 CPUs\n"
     );
+    assert_eq!(text(&output.stdout), "");
 }
 
 #[test]

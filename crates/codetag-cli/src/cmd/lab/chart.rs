@@ -93,7 +93,7 @@ impl Chart {
             }
             chart
                 .configure_series_labels()
-                .position(SeriesLabelPosition::LowerRight)
+                .position(SeriesLabelPosition::UpperLeft)
                 .background_style(WHITE.mix(0.8))
                 .border_style(BLACK.mix(0.3))
                 .label_font(("sans-serif", 14))

@@ -12,7 +12,7 @@ use codetag_lab::replay::Replay;
 use codetag_lab::slabinfo;
 use serde::Serialize;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Replay a trace on several allocators and print the pages that each takes.
 ///
@@ -233,8 +233,12 @@ fn replay_all<'s>(
         .zip(allocators)
         .map(|(sampler, allocator)| sampler.line(allocator.to_string()))
         .collect();
+    let file = Path::new(&input.name).file_name();
     let chart = Chart {
-        title: format!("Footprint of {}", input.name),
+        title: format!(
+            "Footprint of {}",
+            file.unwrap_or_default().to_string_lossy()
+        ),
         x: "events",
         y: "kB",
         lines,

@@ -40,11 +40,11 @@ pub(super) struct Input {
 }
 
 impl TraceArgs {
-    /// Reads the trace once. What is wrong with it goes to stderr: with `None` it cannot be used at all.
+    /// Reads the trace once. What is wrong with it, or with the arguments, goes to stderr; `None` if nothing can be done.
     pub(super) fn open(self, out: &mut Output) -> Option<Input> {
         let name = self.trace.display().to_string();
         match self.read(&name, out) {
-            Ok(input) => Some(input),
+            Ok(input) => input,
             Err(error) => {
                 out.fail(&name, &error);
                 None
@@ -52,7 +52,7 @@ impl TraceArgs {
         }
     }
 
-    fn read(&self, name: &str, out: &mut Output) -> Result<Input, ReadError> {
+    fn read(&self, name: &str, out: &mut Output) -> Result<Option<Input>, ReadError> {
         let file = TraceFile::open(&self.trace)?;
         let mut source = WithBar::new(file.events()?, "reading", file.stored_bytes());
         let survey = Survey::of(&mut source)?;
@@ -62,20 +62,20 @@ impl TraceArgs {
                     "--cpus",
                     &format!("the trace has events of {} CPUs", survey.cpus()),
                 );
-                survey
+                return Ok(None);
             }
             Some(cpus) => survey.with_cpus(cpus),
             None => survey,
         };
         let events = &source.inner;
         report(name, events, out);
-        Ok(Input {
+        Ok(Some(Input {
             name: name.to_owned(),
             counts: events.counts(),
             shares: events.name_shares(),
             survey,
             file,
-        })
+        }))
     }
 }
 
