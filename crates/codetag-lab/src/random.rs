@@ -32,6 +32,13 @@ mod tests {
         let mut random = SplitMix64::new(1_234_567);
         let numbers = [random.next(), random.next(), random.next()];
         // Test vector of the reference implementation (S. Vigna).
-        assert_eq!(numbers, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+        assert_eq!(
+            numbers,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
     }
 }

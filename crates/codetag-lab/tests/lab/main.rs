@@ -1,5 +1,6 @@
 //! The models against kernels that ran: files under `tests/data`, see its README.
 
+mod boot;
 mod changed;
 mod data;
 mod lists;
