@@ -305,4 +305,93 @@ mod tests {
             "slob has no option order1; it has 2list, 1list, norotate"
         );
     }
+    /// Objects of three caches and of kmalloc, on three CPUs, come and go at random; then all go.
+    fn random_work(name: &str, refs: Refs, memory_pages: Option<u32>) {
+        use crate::model::{CacheFlags, CacheSpec, Call};
+        use crate::page::PageAllocator;
+        use crate::random::SplitMix64;
+
+        let mut model = name.parse::<Allocator>().unwrap().build(3, refs);
+        let mut pages =
+            memory_pages.map_or_else(PageAllocator::unlimited, PageAllocator::with_arena);
+        let caches = [(40, false), (544, true), (2624, false)].map(|(object_bytes, ctor)| {
+            model.create_cache(&CacheSpec {
+                name: format!("cache of {object_bytes}"),
+                object_bytes,
+                align: 8,
+                slot_bytes: None,
+                flags: CacheFlags {
+                    ctor,
+                    ..CacheFlags::default()
+                },
+            })
+        });
+        let mut random = SplitMix64::new(3);
+        let mut live = Vec::new();
+        for round in 0..20_000_u64 {
+            let cpu = random.below(3) as u16;
+            let grows = round / 2000 % 2 == 0;
+            if live.is_empty() || random.below(10) < if grows { 7 } else { 3 } {
+                let call = Call {
+                    cpu,
+                    is_tagged: random.below(3) > 0,
+                    ..Call::default()
+                };
+                let got = match random.below(4) {
+                    3 => {
+                        let most = 2 << random.below(14);
+                        let bytes = 1 + random.below(most);
+                        model.kmalloc(&mut pages, bytes, call)
+                    }
+                    cache => model.cache_alloc(&mut pages, caches[cache as usize], call),
+                };
+                live.extend(got);
+            } else {
+                let obj = live.swap_remove(random.below(live.len() as u64) as usize);
+                model.free(&mut pages, obj, cpu);
+            }
+            model.pass_time(&mut pages, round * 1_000_000);
+            if round % 100 == 0 {
+                let usage = model.usage();
+                assert_eq!(usage.pages(), pages.allocated_pages(), "{name} {refs:?}");
+                assert!(
+                    usage.slots == 0 || usage.slots >= usage.slab_objs,
+                    "{name} {refs:?}"
+                );
+            }
+        }
+        for obj in live {
+            model.free(&mut pages, obj, 0);
+        }
+        // The first time frees what belongs to slabs, into the caches that it came from.
+        model.shrink(&mut pages);
+        model.shrink(&mut pages);
+        assert_eq!(
+            (model.usage().pages(), pages.allocated_pages()),
+            (0, 0),
+            "{name} {refs:?}"
+        );
+        assert_eq!(model.usage().slab_objs, 0, "{name} {refs:?}");
+    }
+
+    #[test]
+    fn every_allocator_gives_back_every_page() {
+        let names = Allocator::defaults()
+            .into_iter()
+            .map(|allocator| allocator.to_string());
+        for name in names.chain(
+            [
+                "slub-estimate",
+                "slub-nocpupartial",
+                "slab-small",
+                "tiny-nomerge",
+            ]
+            .map(str::to_owned),
+        ) {
+            for (bytes, eager) in [(0, false), (8, false), (8, true)] {
+                random_work(&name, Refs { bytes, eager }, None);
+                random_work(&name, Refs { bytes, eager }, Some(150));
+            }
+        }
+    }
 }

@@ -300,7 +300,7 @@ impl Model for Slab {
         }
         // Whatever passed unseen, an array that was used once is left alone once.
         let is_node_due = now_ns / (2 * REAP_NS) > (self.next_reap_ns - REAP_NS) / (2 * REAP_NS);
-        self.next_reap_ns = now_ns / REAP_NS * REAP_NS + REAP_NS;
+        self.next_reap_ns = (now_ns / REAP_NS * REAP_NS).saturating_add(REAP_NS);
         for cache in 0..self.caches.len() {
             self.reap(pages, CacheId(cache as u32), is_node_due);
         }
