@@ -5,8 +5,9 @@
 //! tasks in turn, each for a random number of messages; a task stays on its CPU but for some wake-ups. Which task
 //! runs where is made up (seeded), so figures are of the kernel's kind, not its very figures; bounds are exact.
 
-use crate::model::{CacheUsage, Call, Model, Obj};
+use crate::model::{CacheFlags, CacheId, CacheSpec, CacheUsage, Call, Model, Obj};
 use crate::page::{OutOfPages, PageAllocator};
+use crate::random::SplitMix64;
 use crate::slub::{Config, CpuPartial, Path, Slub};
 use std::collections::VecDeque;
 
@@ -135,8 +136,8 @@ pub fn adversary(params: HackbenchParams, slabs: usize) -> Result<Vec<Stage>, Ou
 struct Machine {
     slub: Slub,
     pages: PageAllocator,
-    cache: crate::model::CacheId,
-    random: u64,
+    cache: CacheId,
+    random: SplitMix64,
     peak_slots: u64,
     peak_cpu_partial: u32,
 }
@@ -157,18 +158,18 @@ impl Machine {
             ..Config::slub(params.cpus)
         };
         let mut slub = Slub::new(config);
-        let cache = slub.create_cache(&crate::model::CacheSpec {
+        let cache = slub.create_cache(&CacheSpec {
             name: format!("kmalloc-{}", params.object_bytes),
             object_bytes: params.object_bytes,
             align: 8,
             slot_bytes: None,
-            flags: crate::model::CacheFlags::default(),
+            flags: CacheFlags::default(),
         });
         Self {
             slub,
             pages: PageAllocator::unlimited(),
             cache,
-            random: params.seed,
+            random: SplitMix64::new(params.seed),
             peak_slots: 0,
             peak_cpu_partial: 0,
         }
@@ -205,16 +206,6 @@ impl Machine {
         }
     }
 
-    /// SplitMix64 (Steele, Lea, Flood 2014), below `bound`.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        ((u128::from(z) * u128::from(bound)) >> 64) as u64
-    }
-
     fn run(
         &mut self,
         params: HackbenchParams,
@@ -231,7 +222,7 @@ impl Machine {
                     } else {
                         vec![params.loops * PEERS]
                     };
-                    let cpu = self.below(cpus) as usize;
+                    let cpu = self.random.below(cpus) as usize;
                     queues[cpu].push_back(Task {
                         group,
                         number,
@@ -247,15 +238,15 @@ impl Machine {
                 let Some(mut task) = queues[cpu].pop_front() else {
                     continue;
                 };
-                let turn = 1 + self.below(TURN_MESSAGES);
+                let turn = 1 + self.random.below(TURN_MESSAGES);
                 if task.is_sender {
                     self.send(&mut task, &mut sockets, turn, cpu as u16)?;
                 } else {
                     received += self.receive(&mut task, &mut sockets, turn, cpu as u16);
                 }
                 if task.left.iter().any(|&left| left > 0) {
-                    let next = if self.below(MIGRATION_TURNS) == 0 {
-                        self.below(cpus) as usize
+                    let next = if self.random.below(MIGRATION_TURNS) == 0 {
+                        self.random.below(cpus) as usize
                     } else {
                         cpu
                     };

@@ -11,6 +11,7 @@ pub mod trace;
 pub mod kernel;
 pub mod kmalloc;
 pub mod page;
+mod random;
 
 pub mod model;
 pub mod slab;

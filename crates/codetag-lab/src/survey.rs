@@ -18,6 +18,9 @@ pub const SLOB_RCU_BYTES: u32 = 24;
 /// Differences of address and page frame that are looked at for the start of the direct mapping.
 const BASES_MAX: usize = 64;
 
+/// The direct mapping starts at a multiple of what a large page maps, which few other differences are.
+const BASE_ALIGN_BYTES: u64 = 2 << 20;
+
 /// Which allocator wrote a trace, by what it took for each kmalloc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traced {
@@ -127,7 +130,9 @@ impl Survey {
                     if let Some(pages) = last_pages.take() {
                         let base = (alloc.ptr & !(PAGE_BYTES - 1))
                             .wrapping_sub(pages.pfn.wrapping_mul(PAGE_BYTES));
-                        if bases.len() < BASES_MAX || bases.contains_key(&base) {
+                        if base.is_multiple_of(BASE_ALIGN_BYTES)
+                            && (bases.len() < BASES_MAX || bases.contains_key(&base))
+                        {
                             *bases.entry(base).or_default() += 1;
                         }
                     }
@@ -323,3 +328,6 @@ fn align_of_slot(object_bytes: u32, slot_bytes: u32) -> u32 {
 fn clamped(bytes: u64) -> u32 {
     bytes.clamp(1, 1 << 22) as u32
 }
+
+#[cfg(test)]
+mod tests;

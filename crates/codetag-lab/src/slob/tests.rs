@@ -70,40 +70,7 @@ fn lists_go_by_the_size_with_its_header() {
 }
 
 #[test]
-fn a_full_page_comes_back_on_the_list_of_what_is_freed_from_it() {
-    let mut bench = Bench::new(Config::three_lists());
-    // 4096 = 3 × 1024 + 4 × 256: the large list's page is filled by large requests alone, so use a cache of one
-    // size and a kmalloc that fits into what is left.
-    let large: Vec<Obj> = (0..3).map(|_| bench.kmalloc(1084)).collect();
-    assert_eq!(bench.list_pages(), [0, 0, 1]);
-    let rest = bench.kmalloc(4096 - 3 * 1092 - 8);
-    // 820 bytes with the header are medium: not searched for on the large list.
-    assert_eq!(bench.list_pages(), [0, 1, 1]);
-    bench.free(rest);
-    assert_eq!(bench.list_pages(), [0, 0, 1]);
-    let _ = large;
-
-    let mut bench = Bench::new(Config::three_lists());
-    // One medium page: 3 × 1000 and one of 1096 is large; 4 × 1008 + 64 fill it with medium requests only when
-    // the last is medium as well.
-    let medium: Vec<Obj> = [1000, 1000, 1000, 792, 272]
-        .into_iter()
-        .map(|bytes| bench.kmalloc(bytes - 8))
-        .collect();
-    // 4064 of 4096 bytes are taken; a small request does not look here.
-    assert_eq!(bench.list_pages(), [0, 1, 0]);
-    bench.free(medium[4]);
-    assert_eq!(bench.list_pages(), [0, 1, 0]);
-}
-
-#[test]
-fn the_first_block_freed_of_a_full_page_decides_its_list() {
-    let mut bench = Bench::new(Config::two_lists());
-    // 2048 + 1792 + 256: all on the list from 256 bytes on, and the page is full.
-    let objs = [2048, 1792, 256].map(|bytes| bench.kmalloc(bytes - 8));
-    assert_eq!(bench.list_pages(), [0, 0, 0]);
-    let _ = objs;
-    // A page of small ones: 16 × 256 are not small, 17 × 240 leave 16.
+fn a_full_page_comes_back_on_the_list_of_what_is_freed() {
     let mut bench = Bench::new(Config::three_lists());
     let cache = bench.slob.create_cache(&CacheSpec {
         name: "blocks".into(),
@@ -112,18 +79,20 @@ fn the_first_block_freed_of_a_full_page_decides_its_list() {
         slot_bytes: None,
         flags: CacheFlags::default(),
     });
+    let call = Call::default();
     let blocks: Vec<Obj> = (0..16)
         .map(|_| {
             bench
                 .slob
-                .cache_alloc(&mut bench.pages, cache, Call::default())
+                .cache_alloc(&mut bench.pages, cache, call)
                 .unwrap()
         })
         .collect();
+    // Full pages are on no list.
     assert_eq!(bench.list_pages(), [0, 0, 0]);
     bench.free(blocks[7]);
     assert_eq!(bench.list_pages(), [0, 1, 0]);
-    // Medium as it is, the page serves no small request.
+    // The page serves no small request.
     bench.kmalloc(8);
     assert_eq!(bench.list_pages(), [1, 1, 0]);
 }
@@ -131,27 +100,57 @@ fn the_first_block_freed_of_a_full_page_decides_its_list() {
 #[test]
 fn the_page_of_the_last_hit_is_searched_first() {
     for (config, expected) in [
-        (Config::three_lists(), 3),
-        (Config::three_lists().without_rotation(), 2),
+        (Config::three_lists(), [82, 32, 32]),
+        (Config::three_lists().without_rotation(), [32, 82, 32]),
     ] {
         let mut bench = Bench::new(config);
-        // Three pages with a free block of 1008 each; the newest is the first of the list.
+        // Three pages of four blocks of 1,008 bytes, the newest first, each with 64 bytes left.
         let objs: Vec<Obj> = (0..12).map(|_| bench.kmalloc(1000)).collect();
-        for obj in [objs[0], objs[4], objs[8]] {
-            bench.free(obj);
-        }
-        let before: Vec<u16> = bench.slob.list_pages(1).collect();
-        assert_eq!(before.len(), 3);
-        // Fills the first page's block but for a bit, then one that only the second page holds: with rotation the
-        // second page is the first one after that.
+        bench.free(objs[5]);
+        let free_units = |bench: &Bench| bench.slob.list_pages(1).collect::<Vec<u16>>();
+        assert_eq!(free_units(&bench), [32, 536, 32]);
+        // 908 bytes fit into the second page only.
         bench.kmalloc(900);
-        bench.kmalloc(900);
-        let after: Vec<u16> = bench.slob.list_pages(1).collect();
-        assert_eq!(after.iter().filter(|&&free| free < 100).count(), 2);
-        // With rotation the first page is the one that was hit last.
-        bench.kmalloc(40);
-        let _ = expected;
+        assert_eq!(free_units(&bench), expected);
     }
+}
+
+#[test]
+fn rcu_objects_wait_for_a_grace_period() {
+    let mut bench = Bench::new(Config::three_lists());
+    let cache = bench.slob.create_cache(&CacheSpec {
+        name: "sighand_cache".into(),
+        object_bytes: 2072,
+        align: 64,
+        slot_bytes: None,
+        flags: CacheFlags {
+            rcu: true,
+            ..CacheFlags::default()
+        },
+    });
+    let obj = bench
+        .slob
+        .cache_alloc(&mut bench.pages, cache, Call::default())
+        .unwrap();
+    bench.free(obj);
+    assert_eq!(
+        (bench.slob.waiting(), bench.slob.usage().slab_pages),
+        ((1, 1048), 1)
+    );
+    bench.slob.end_grace_period(&mut bench.pages, 0);
+    assert_eq!(
+        (bench.slob.waiting(), bench.slob.usage().slab_pages),
+        ((0, 0), 0)
+    );
+    // Where no grace period shows, the oldest go in the end.
+    for _ in 0..=WAITING_MAX {
+        let obj = bench
+            .slob
+            .cache_alloc(&mut bench.pages, cache, Call::default())
+            .unwrap();
+        bench.free(obj);
+    }
+    assert_eq!(bench.slob.waiting().0, WAITING_MAX as u64);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::event::{
     Alloc, Event, Free, GfpFlags, Kind, KnownBy, Name, Names, Origin, ReadCounts, ReadError, Source,
 };
+use crate::random::SplitMix64;
 
 /// What to make up. The same specification gives the same events, on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub struct Synthetic {
     free: Vec<u64>,
     next_ptr: u64,
     growing: bool,
-    random: u64,
+    random: SplitMix64,
     counts: ReadCounts,
 }
 
@@ -69,23 +70,9 @@ impl Synthetic {
             free: Vec::new(),
             next_ptr: 0xffff_8880_0010_0000,
             growing: true,
-            random: spec.seed,
+            random: SplitMix64::new(spec.seed),
             counts: ReadCounts::default(),
         }
-    }
-
-    /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
-    fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform below `bound`, which is at least 1, but for a bias of `bound` in 2^64.
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.random()) * u128::from(bound)) >> 64) as u64
     }
 
     fn alloc(&mut self) -> Kind {
@@ -93,14 +80,14 @@ impl Synthetic {
             self.next_ptr += STRIDE_BYTES;
             self.next_ptr
         });
-        let (origin, bytes_req, bytes_alloc) = if self.below(3) == 0 {
+        let (origin, bytes_req, bytes_alloc) = if self.random.below(3) == 0 {
             // Log-uniform from 8 bytes to 4 KiB.
-            let bytes_req = (8 + self.below(8)) << self.below(9);
+            let bytes_req = (8 + self.random.below(8)) << self.random.below(9);
             (Origin::Kmalloc, bytes_req, kmalloc_slot_bytes(bytes_req))
         } else {
             // The smaller of two draws: the first caches are the most used.
             let count = self.caches.len() as u64;
-            let at = self.below(count).min(self.below(count));
+            let at = self.random.below(count).min(self.random.below(count));
             let (name, bytes) = self.caches[at as usize];
             let origin = Origin::Cache {
                 name,
@@ -124,7 +111,7 @@ impl Synthetic {
     }
 
     fn free(&mut self) -> Kind {
-        let at = self.below(self.live.len() as u64) as usize;
+        let at = self.random.below(self.live.len() as u64) as usize;
         let (ptr, cache) = self.live.swap_remove(at);
         self.free.push(ptr);
         Kind::Free(Free {
@@ -156,14 +143,14 @@ impl Source for Synthetic {
             self.growing = true;
         }
         // Three of five events go with the current, so both kinds are frequent.
-        let with_the_current = self.below(5) < 3;
+        let with_the_current = self.random.below(5) < 3;
         let alloc =
             live == 0 || (live < self.spec.live_objs_max && with_the_current == self.growing);
         let kind = if alloc { self.alloc() } else { self.free() };
         let event = Event {
             // A burst of eight on each tick, as on a coarse clock.
             time_ns: self.counts.events / 8 * 8000,
-            cpu: self.below(u64::from(self.spec.cpus.max(1))) as u16,
+            cpu: self.random.below(u64::from(self.spec.cpus.max(1))) as u16,
             kind,
         };
         self.counts.events += 1;

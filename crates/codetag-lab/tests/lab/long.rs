@@ -38,7 +38,11 @@ fn write_trace(path: &Path, events: u64) {
 /// Seconds that this thread ran on a CPU: what else the machine does is not in it.
 fn cpu_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let ns: f64 = stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0.0);
+    let ns: f64 = stat
+        .split(' ')
+        .next()
+        .and_then(|ns| ns.parse().ok())
+        .unwrap_or(0.0);
     ns / 1e9
 }
 
@@ -64,10 +68,7 @@ fn every_model_replays_a_long_trace() {
         let trace = TraceFile::open(&path).unwrap();
         let start = cpu_seconds();
         let survey = Survey::of(&mut trace.events().unwrap()).unwrap();
-        println!(
-            "{events} events: survey {:.2} s",
-            cpu_seconds() - start
-        );
+        println!("{events} events: survey {:.2} s", cpu_seconds() - start);
         let names = [
             "slub",
             "slub-nomerge",

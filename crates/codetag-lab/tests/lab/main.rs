@@ -1,6 +1,9 @@
 //! The models against kernels that ran: files under `tests/data`, see its README.
 
+mod boot;
+mod changed;
 mod data;
+mod lists;
 mod long;
 mod orders;
 mod replay_slob;

@@ -1,55 +1,8 @@
 //! One trace on every model: who takes more than whom.
 
+use crate::changed::{is_no_buffer, pages};
 use crate::data::Recorded;
-use codetag_lab::allocator::{Allocator, Refs};
-use codetag_lab::event::{Kind, Source};
-use codetag_lab::model::Model;
-use codetag_lab::page::PageAllocator;
-use codetag_lab::replay::{Options, Replay};
 use std::collections::HashMap;
-
-type AnyReplay<'s> = Replay<'s, Box<dyn Model>>;
-
-fn replays<'s>(
-    recorded: &'s Recorded,
-    names: &[&str],
-    skip_site: Option<&str>,
-) -> Vec<AnyReplay<'s>> {
-    let start = |name: &&str| {
-        let allocator: Allocator = name.parse().unwrap();
-        let model = allocator.build(recorded.survey.cpus(), Refs::default());
-        Replay::new(
-            &recorded.survey,
-            model,
-            PageAllocator::unlimited(),
-            Options::default(),
-        )
-    };
-    let mut replays: Vec<AnyReplay<'s>> = names.iter().map(start).collect();
-    let mut events = recorded.trace.events().unwrap();
-    while let Some(event) = events.next_event().unwrap() {
-        let names = events.names();
-        if let (Kind::Alloc(alloc), Some(site)) = (event.kind, skip_site)
-            && names.get(alloc.call_site).starts_with(site)
-        {
-            continue;
-        }
-        for replay in &mut replays {
-            replay.apply(&event, names);
-        }
-    }
-    for replay in &mut replays {
-        replay.finish();
-    }
-    replays
-}
-
-fn pages(recorded: &Recorded, names: &[&str], skip_site: Option<&str>) -> Vec<u64> {
-    replays(recorded, names, skip_site)
-        .iter()
-        .map(Replay::allocator_pages)
-        .collect()
-}
 
 /// The models of the table in docs/LAB.md, in its order.
 const MODELS: [&str; 15] = [
@@ -70,12 +23,11 @@ const MODELS: [&str; 15] = [
     "slub-debug",
 ];
 
-/// Allocates the objects of a 24 MB trace buffer, which the boots of the footprint tables did not have.
-const TRACE_BUFFER: &str = "__rb_allocate_pages";
-
-fn table(trace: &str, skip_site: Option<&str>) -> HashMap<&'static str, u64> {
+fn table(trace: &str, with_buffer: bool) -> HashMap<&'static str, u64> {
     let recorded = Recorded::named(trace);
-    let pages = pages(&recorded, &MODELS, skip_site);
+    let pages = pages(&recorded, &MODELS, |event, names| {
+        with_buffer || is_no_buffer(event, names)
+    });
     MODELS.into_iter().zip(pages).collect()
 }
 
@@ -91,7 +43,7 @@ fn assert_table(table: &HashMap<&str, u64>, expected: [u64; MODELS.len()]) {
 
 #[test]
 fn a_boot_of_slob_on_every_model() {
-    let with_buffer = table("slob-none", None);
+    let with_buffer = table("slob-none", true);
     assert_table(
         &with_buffer,
         [
@@ -103,7 +55,7 @@ fn a_boot_of_slob_on_every_model() {
         &["tiny", "slub", "slub-nomerge", "slub-debug"]
     ));
     // Without the objects of the trace buffer the order is that of the boots without tracing (6.1, mem=32M).
-    let table = table("slob-none", Some(TRACE_BUFFER));
+    let table = table("slob-none", false);
     assert_table(
         &table,
         [
@@ -134,7 +86,7 @@ fn a_boot_of_slob_on_every_model() {
 
 #[test]
 fn a_boot_of_slub_on_every_model() {
-    let table = table("slub-none", None);
+    let table = table("slub-none", true);
     assert_table(
         &table,
         [
