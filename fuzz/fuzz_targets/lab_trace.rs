@@ -30,8 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     }
     let lines = bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
-    let counted =
-        counts.events + counts.null_frees + counts.skipped_lines + counts.malformed_lines;
+    let counted = counts.events + counts.null_frees + counts.skipped_lines + counts.malformed_lines;
     assert!(
         counted == lines || (counted == lines + 1 && !bytes.ends_with(b"\n")),
         "{lines} lines, {counts:?}"
