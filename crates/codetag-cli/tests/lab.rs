@@ -337,6 +337,22 @@ fn boot_finds_the_arena_below_which_the_trace_fails() {
     );
 }
 
+/// Everything that the kernel took, in one arena: a machine that boots has more pages than slabs take.
+#[test]
+fn boot_with_other_pages_needs_more() {
+    let path = trace("slub-none");
+    let args = ["boot", utf8(&path), "--allocators=slub", "--format=json"];
+    let pages = |more: &[&str]| {
+        let document = json(&lab(&[&args[..], more].concat()));
+        document["allocators"][0]["pages"]
+            .as_u64()
+            .expect("a number")
+    };
+    let (slabs, all) = (pages(&[]), pages(&["--other-pages"]));
+    // The trace allocates 6,144 pages for its own buffer.
+    assert!(all > slabs + 6144, "{slabs} {all}");
+}
+
 #[test]
 fn extensions_has_a_row_per_size_of_ref() {
     let path = trace("slub-none");
