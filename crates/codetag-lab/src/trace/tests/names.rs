@@ -3,7 +3,10 @@
 use super::{caches, read_file};
 use crate::event::Source;
 use crate::trace::NameShares;
+use flate2::read::GzDecoder;
 use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
 
 fn alloc(ptr: u64, site: &str, bytes: u64) -> String {
     format!(
@@ -117,4 +120,39 @@ fn a_kmalloc_at_the_address_ends_an_object_whose_free_was_lost() {
         caches(&events, reader.names()),
         ["f+0x1/0x9:192", "kmalloc"]
     );
+}
+
+/// A recorded boot whose events have names, read once with them and once without: what is learned is right.
+#[test]
+fn names_that_are_learned_are_those_of_the_kernel() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/data/traces/slub-none.trace.txt.gz"
+    );
+    let mut named = String::new();
+    GzDecoder::new(File::open(path).expect("a trace"))
+        .read_to_string(&mut named)
+        .expect("text");
+    let nameless: String = named
+        .lines()
+        .map(|line| match line.split_once(" name=") {
+            Some((head, _)) if line.contains("kmem_cache_alloc: ") => format!("{head}\n"),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    let (with, reader_with) = read_file(named.as_bytes());
+    let (without, reader) = read_file(nameless.as_bytes());
+    let truth = caches(&with, reader_with.names());
+    let learned = caches(&without, reader.names());
+    assert_eq!(truth.len(), learned.len());
+    let shares = reader.name_shares();
+    assert_eq!(shares.total_bytes(), reader_with.name_shares().event_bytes);
+    // Boot-time objects of eight caches of which none is freed: 3.3 % of the bytes.
+    assert_eq!((shares.event_bytes, shares.site_bytes), (0, 95_040));
+    for (truth, learned) in truth.iter().zip(learned) {
+        assert!(
+            *truth == learned || learned.contains("+0x"),
+            "{truth} was taken for {learned}"
+        );
+    }
 }
