@@ -98,6 +98,12 @@ impl Usage {
     }
 }
 
+impl From<Tag> for Owner {
+    fn from(tag: Tag) -> Self {
+        Self::Tag(tag)
+    }
+}
+
 impl Owner {
     /// The tag, if it is one.
     #[must_use]

@@ -31,9 +31,7 @@ const HEAD_BYTES: u64 = 64;
 /// # Examples
 ///
 /// ```
-/// let text = "allocinfo - version: 1.0\n\
-///     #     <size>  <calls> <tag info>\n    \
-///         4096        1 mm/slub.c:2478 func:alloc_slab_page \n";
+/// let text = "allocinfo - version: 1.0\n        4096        1 mm/slub.c:2478 func:alloc_slab_page \n";
 /// let profile = codetag_export::read(text.as_bytes())?;
 /// assert_eq!(profile.usages[0].slot_bytes, 4096);
 /// # Ok::<(), codetag_export::ReadError>(())
