@@ -81,17 +81,18 @@ impl Change {
     /// What became of it, in `measure`.
     #[must_use]
     pub fn trend(&self, measure: Measure) -> Trend {
-        let delta = self.delta().get(measure);
-        if self.before.is_zero() && !self.after.is_zero() {
-            Trend::New
-        } else if self.after.is_zero() && !self.before.is_zero() {
-            Trend::Gone
-        } else if delta > 0 {
-            Trend::Grown
-        } else if delta < 0 {
-            Trend::Shrunk
-        } else {
-            Trend::Same
+        Trend::of(&self.before, &self.after, measure)
+    }
+}
+
+impl Trend {
+    pub(crate) fn of(before: &Sums, after: &Sums, measure: Measure) -> Self {
+        match after.get(measure) - before.get(measure) {
+            _ if before.is_zero() && !after.is_zero() => Self::New,
+            _ if after.is_zero() && !before.is_zero() => Self::Gone,
+            1.. => Self::Grown,
+            0 => Self::Same,
+            _ => Self::Shrunk,
         }
     }
 }

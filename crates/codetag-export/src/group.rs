@@ -1,5 +1,6 @@
 //! Owners put together: by function, module, file or crate.
 
+use crate::diff::{Diff, Match, Trend};
 use crate::measure::{Measure, Sums};
 use crate::profile::{Owner, Profile, Tag, Usage, visible};
 use std::cmp::Reverse;
@@ -127,6 +128,76 @@ impl Group {
         if self.extra != usage.extra {
             self.extra.clear();
         }
+    }
+}
+
+/// Changes with the same label, put together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeGroup {
+    /// What the owners have in common, control characters escaped.
+    pub label: String,
+    /// What they had.
+    pub before: Sums,
+    /// What they have.
+    pub after: Sums,
+    /// How many owners.
+    pub owners: usize,
+    /// Whether the figures of all of them are exact, on both sides.
+    pub is_accurate: bool,
+    /// How the owner was found in the other profile, if it is one.
+    pub matched: Option<Match>,
+}
+
+impl Diff {
+    /// The changes put together, the largest of `sort` first, up or down, equal ones by their labels.
+    #[must_use]
+    pub fn groups(&self, by: By, sort: Measure) -> Vec<ChangeGroup> {
+        let mut groups: Vec<ChangeGroup> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for change in &self.changes {
+            let label = by.label(&change.owner);
+            // Each tag stays by itself, even if two look the same.
+            match places.get(&label).filter(|_| by != By::Tag) {
+                Some(&place) => {
+                    let group = &mut groups[place];
+                    group.before += change.before;
+                    group.after += change.after;
+                    group.owners += 1;
+                    group.is_accurate &= change.is_accurate;
+                    group.matched = None;
+                }
+                None => {
+                    places.insert(label.clone(), groups.len());
+                    groups.push(ChangeGroup {
+                        label,
+                        before: change.before,
+                        after: change.after,
+                        owners: 1,
+                        is_accurate: change.is_accurate,
+                        matched: Some(change.matched),
+                    });
+                }
+            }
+        }
+        groups.sort_by(|a, b| {
+            let rank = |group: &ChangeGroup| Reverse(group.delta().get(sort).abs());
+            rank(a).cmp(&rank(b)).then_with(|| a.label.cmp(&b.label))
+        });
+        groups
+    }
+}
+
+impl ChangeGroup {
+    /// What was added; negative if taken away.
+    #[must_use]
+    pub fn delta(&self) -> Sums {
+        self.after.minus(&self.before)
+    }
+
+    /// What became of it, in `measure`.
+    #[must_use]
+    pub fn trend(&self, measure: Measure) -> Trend {
+        Trend::of(&self.before, &self.after, measure)
     }
 }
 

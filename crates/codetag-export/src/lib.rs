@@ -53,7 +53,7 @@ pub use format::pprof;
 #[cfg(feature = "svg")]
 pub use format::svg;
 pub use format::{allocinfo, csv, folded, json};
-pub use group::{BUILT_IN, By, Group};
+pub use group::{BUILT_IN, By, ChangeGroup, Group};
 pub use measure::{Measure, Sums};
 pub use profile::{Owner, Profile, Source, Tag, Usage};
 pub use read::{MAX_BYTES, MAX_PAIRS, MAX_TEXT_BYTES, MAX_USAGES, ReadError, read};

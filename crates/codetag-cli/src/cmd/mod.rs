@@ -25,4 +25,9 @@ macro_rules! table {
 
 table! {
     Size => size,
+    Show => show,
+    Diff => diff,
+    Export => export,
+    Completions => completions,
+    Man => man,
 }
