@@ -73,7 +73,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("codetag-loom", &["codetag"]),
-    ("codetag-examples", &["codetag"]),
+    ("codetag-examples", &["codetag", "codetag-export"]),
     ("codetag-tidy", &[]),
 ];
 

@@ -1,6 +1,6 @@
 //! `codetag diff`: what changed between two profiles.
 
-use crate::cmd::export::{Drawing, note_left_out};
+use crate::cmd::export::{Drawing, file_name, note_left_out};
 use crate::figures::{self, Listing};
 use crate::output::{self, Output};
 use crate::{input, sink};
@@ -132,9 +132,8 @@ impl Args {
             Format::Csv => self.csv(diff, out).map(|()| None),
             Format::Folded => folded::write_diff(diff, measure, &mut out).map(Some),
             Format::Svg => {
-                let (before, after) = (self.before.display(), self.after.display());
-                let unit = measure.unit();
-                let title = format!("Live {unit} of {after}, red if more than in {before}, blue if less");
+                let [before, after] = [&self.before, &self.after].map(|path| file_name(path));
+                let title = format!("From {before} to {after}: live {}", measure.unit());
                 svg::write_diff(diff, &self.drawing.title_or(title), measure, &mut out).map(Some)
             }
             Format::Pprof => {
@@ -186,7 +185,7 @@ impl Args {
             let path = if is_known_by_path(before) && is_known_by_path(after) { "module path" } else { "file" };
             writeln!(
                 out,
-                "{} tags stand on other lines than before: matched by crate, {path}, function and name",
+                "tags on other lines than before: {}; matched by crate, {path}, function and name",
                 diff.moved()
             )?;
         }

@@ -6,7 +6,7 @@ use crate::{input, sink};
 use codetag_export::folded::LeftOut;
 use codetag_export::{Profile, allocinfo, csv, folded, json, pprof, svg};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Convert a profile to another format.
 ///
@@ -95,13 +95,23 @@ impl Args {
             Format::Csv => csv::write(profile, &mut out).map(|()| None),
             Format::Folded => folded::write(profile, measure, &mut out).map(Some),
             Format::Svg => {
-                let of = profile.program.clone().unwrap_or_else(|| self.file.display().to_string());
-                let title = self.drawing.title_or(format!("Heap of {of}, live {}", measure.unit()));
+                let of = match &profile.program {
+                    Some(program) => program.clone(),
+                    None => file_name(&self.file),
+                };
+                let title = format!("Heap of {of}: live {}", measure.unit());
+                let title = self.drawing.title_or(title);
                 svg::write(profile, &title, measure, &mut out).map(Some)
             }
             Format::Pprof => pprof::write(profile, measure, &mut out).map(|()| None),
         }
     }
+}
+
+/// Short enough for a title.
+pub(crate) fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
 }
 
 /// A note, and no error: the file is as good as it can be.
@@ -112,7 +122,7 @@ pub(crate) fn note_left_out(left_out: Option<LeftOut>, name: &str) {
     // Nothing is left to be done where stderr is closed.
     let _ = writeln!(
         io::stderr(),
-        "codetag: {}: note: {owners} owners with negative figures, {sum} in all, are left out",
+        "codetag: {}: note: owners with negative figures are left out: {owners}, {sum} in all",
         crate::output::one_line(name)
     );
 }

@@ -212,12 +212,12 @@ impl<W: Write> Writer<W> {
     fn location(&mut self, name: &str, file: &str, line: u32, column: u32) -> io::Result<u64> {
         let (name, file) = (self.string(name), self.string(file));
         let mut part = proto::Profile::default();
+        // Without a system name, which readers would take for a mangled one of C++ and cut at each `<`.
         let next = self.functions.len() as u64 + 1;
         let function_id = *self.functions.entry((name, file)).or_insert_with(|| {
             part.function.push(proto::Function {
                 id: next,
                 name,
-                system_name: name,
                 filename: file,
             });
             next

@@ -4,7 +4,7 @@ use crate::diff::Diff;
 use crate::format::folded::{self, LeftOut};
 use crate::measure::Measure;
 use crate::profile::{Profile, visible};
-use inferno::flamegraph::{self, Options};
+use inferno::flamegraph::{self, Options, TextTruncateDirection};
 use std::io::{self, BufWriter, Write};
 
 /// Draws `profile`.
@@ -53,6 +53,8 @@ fn options(title: &str, measure: Measure) -> Options<'static> {
     options.title = visible(title).to_string();
     measure.unit().clone_into(&mut options.count_name);
     "Owner:".clone_into(&mut options.name_type);
+    // The beginning of a function's name says more than its end.
+    options.text_truncate_direction = TextTruncateDirection::Right;
     options
 }
 

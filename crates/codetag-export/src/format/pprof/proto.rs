@@ -77,8 +77,6 @@ pub(super) struct Function {
     pub(super) id: u64,
     #[prost(int64, tag = "2")]
     pub(super) name: i64,
-    #[prost(int64, tag = "3")]
-    pub(super) system_name: i64,
     #[prost(int64, tag = "4")]
     pub(super) filename: i64,
 }
