@@ -24,6 +24,7 @@ macro_rules! table {
 }
 
 table! {
+    Lab => lab,
     Size => size,
     Show => show,
     Diff => diff,

@@ -1,0 +1,8 @@
+//! The models against kernels that ran: files under `tests/data`, see its README.
+
+mod data;
+mod orders;
+mod replay_slob;
+mod replay_slub;
+mod snapshot;
+mod static_part;
