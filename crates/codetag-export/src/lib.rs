@@ -58,3 +58,9 @@ pub use measure::{Measure, Sums};
 pub use profile::{Owner, Profile, Source, Tag, Usage};
 pub use read::{MAX_BYTES, MAX_PAIRS, MAX_TEXT_BYTES, MAX_USAGES, ReadError, read};
 pub use save::save;
+
+/// The cookbook's code, compiled and run as documentation tests.
+#[cfg(all(doctest, unix))]
+#[doc = include_str!("../../../docs/COOKBOOK.md")]
+#[derive(Debug)]
+pub struct Cookbook;
