@@ -176,6 +176,15 @@ impl Survey {
         self.cpus
     }
 
+    /// As on a machine of `cpus` CPUs, at least those that events happened on.
+    #[must_use]
+    pub fn with_cpus(self, cpus: u16) -> Self {
+        Self {
+            cpus: self.cpus.max(cpus),
+            ..self
+        }
+    }
+
     /// Address of page frame 0 in the kernel's direct mapping, if addresses and page frames agree on one.
     #[must_use]
     pub fn page_offset(&self) -> Option<u64> {

@@ -15,7 +15,7 @@
 //! an array until tracing is up.
 
 use super::line::{
-    Meaning, RawAlloc, RawEvent, RawKind, block, decimal, hexadecimal, seconds, size,
+    Meaning, RawAlloc, RawEvent, RawKind, block, cpu, decimal, hexadecimal, seconds, size,
 };
 use crate::event::{GfpFlags, Pages};
 
@@ -145,7 +145,7 @@ impl<'a> Head<'a> {
     /// `None` if nothing of the line is a time, or a number with an event's name behind it.
     fn read(text: &'a [u8]) -> Option<Self> {
         let mut rest = text;
-        let mut cpu = 0;
+        let mut on_cpu = 0;
         let mut first = true;
         while let Some((word, behind)) = word(rest) {
             if let Some(body) = word.strip_suffix(b":") {
@@ -153,7 +153,7 @@ impl<'a> Head<'a> {
                     let (event, fields) = event_name(behind);
                     return Some(Self {
                         time_ns,
-                        cpu,
+                        cpu: on_cpu,
                         early_number: None,
                         event,
                         fields,
@@ -161,9 +161,7 @@ impl<'a> Head<'a> {
                 }
             } else if let Some(body) = word.strip_prefix(b"[") {
                 let body = body.strip_suffix(b"]").unwrap_or_default();
-                if let Some(number) = decimal(body) {
-                    cpu = u16::try_from(number).unwrap_or(u16::MAX);
-                }
+                on_cpu = cpu(body).unwrap_or(on_cpu);
             } else if first && let Some(number) = decimal(word) {
                 let (event, fields) = event_name(behind);
                 if !event.is_empty() {

@@ -57,6 +57,12 @@ const OBJ_BYTES_MAX: u64 = 1 << 40;
 /// The largest block, as a power of two of pages: twice that of any architecture's page allocator.
 const ORDER_MAX: u8 = 20;
 
+/// The number of a CPU; no kernel has more than 8,192 (`NR_CPUS`).
+pub(crate) fn cpu(text: &[u8]) -> Option<u16> {
+    let number = decimal(text).filter(|&number| number < 8192)?;
+    u16::try_from(number).ok()
+}
+
 /// A decimal size in bytes.
 pub(crate) fn size(text: &[u8]) -> Option<u64> {
     decimal(text).filter(|&bytes| bytes <= OBJ_BYTES_MAX)

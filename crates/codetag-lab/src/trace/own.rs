@@ -1,6 +1,6 @@
 //! The lab's own text: what `docs/TRACE.md` describes.
 
-use super::line::{Meaning, RawAlloc, RawEvent, RawKind, block, decimal, hexadecimal, size};
+use super::line::{Meaning, RawAlloc, RawEvent, RawKind, block, cpu, decimal, hexadecimal, size};
 use crate::event::GfpFlags;
 
 /// The first line, up to the version.
@@ -62,8 +62,8 @@ impl Own {
             b"pages" => RawKind::PageAlloc(block(words.pfn()?, words.decimal("no order")?)?),
             b"unpages" => RawKind::PageFree(block(words.pfn()?, words.decimal("no order")?)?),
             b"cpu" => {
-                let cpu = words.decimal("no number of a CPU")?;
-                self.cpu = u16::try_from(cpu).map_err(|_| "more CPUs than 65536")?;
+                let number = words.next().and_then(cpu);
+                self.cpu = number.ok_or("no number of a CPU below 8192")?;
                 return words.end(Meaning::Skipped);
             }
             b"lost" => {

@@ -2,13 +2,13 @@
 
 use super::chart::{self, Chart, Sampler};
 use super::grid;
-use super::input::{Input, Summary, TraceArgs};
+use super::input::{Input, KB_BYTES, Summary, TraceArgs};
 use crate::output::{Format, Output};
 use codetag_lab::allocator::{Allocator, Refs};
 use codetag_lab::event::{ReadError, Source};
 use codetag_lab::kernel::PAGE_BYTES;
 use codetag_lab::model::{CacheUsage, Model};
-use codetag_lab::replay::{Replay, ReplayCounts};
+use codetag_lab::replay::Replay;
 use codetag_lab::slabinfo;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -88,8 +88,6 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     caches: Option<&'a [CacheRow]>,
 }
-
-const KB_BYTES: u64 = 1024;
 
 impl Row {
     fn new(allocator: &Allocator, replay: &Replay<'_, Box<dyn Model>>) -> Self {
@@ -176,7 +174,7 @@ impl Args {
         } else {
             Vec::new()
         };
-        let counts = replays.first().map_or_else(ReplayCounts::default, Replay::counts);
+        let counts = replays.first().map(Replay::counts);
         let summary = input.summary(counts);
         match self.format {
             Format::Table => {
@@ -228,7 +226,7 @@ fn replay_all<'s>(
         }
     }
     for replay in &mut replays {
-        replay.finish(events.names());
+        replay.finish();
     }
     let lines = samplers
         .into_iter()

@@ -13,6 +13,9 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+/// Bytes of what the kernel's files call kB.
+pub(super) const KB_BYTES: u64 = 1024;
+
 /// What every subcommand says that replays a trace.
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArgs {
@@ -20,7 +23,7 @@ pub(super) struct TraceArgs {
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
 
-    /// Model a machine of so many CPUs instead of those that the trace has events of
+    /// Model a machine of so many CPUs, at least those that the trace has events of
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     cpus: Option<u16>,
 }
@@ -32,7 +35,6 @@ pub(super) struct Input {
     pub(super) name: String,
     file: TraceFile,
     pub(super) survey: Survey,
-    pub(super) cpus: u16,
     counts: ReadCounts,
     shares: NameShares,
 }
@@ -54,11 +56,21 @@ impl TraceArgs {
         let file = TraceFile::open(&self.trace)?;
         let mut source = WithBar::new(file.events()?, "reading", file.stored_bytes());
         let survey = Survey::of(&mut source)?;
+        let survey = match self.cpus {
+            Some(cpus) if cpus < survey.cpus() => {
+                out.misuse(
+                    "--cpus",
+                    &format!("the trace has events of {} CPUs", survey.cpus()),
+                );
+                survey
+            }
+            Some(cpus) => survey.with_cpus(cpus),
+            None => survey,
+        };
         let events = &source.inner;
         report(name, events, out);
         Ok(Input {
             name: name.to_owned(),
-            cpus: self.cpus.unwrap_or(survey.cpus()),
             counts: events.counts(),
             shares: events.name_shares(),
             survey,
@@ -81,6 +93,11 @@ pub(super) fn report(name: &str, events: &Events, out: &mut Output) {
 }
 
 impl Input {
+    /// Starts another pass.
+    pub(super) fn plain_events(&self) -> Result<Events, ReadError> {
+        self.file.events()
+    }
+
     /// Starts another pass, with a bar that says `what` is done.
     pub(super) fn events(&self, what: &'static str) -> Result<WithBar<Events>, ReadError> {
         Ok(WithBar::new(
@@ -96,7 +113,7 @@ impl Input {
         allocator: &Allocator,
         refs: Refs,
     ) -> Replay<'_, Box<dyn Model>> {
-        let model = allocator.build(self.cpus, refs);
+        let model = allocator.build(self.survey.cpus(), refs);
         Replay::new(
             &self.survey,
             model,
@@ -105,8 +122,8 @@ impl Input {
         )
     }
 
-    /// What was read. `replayed` is of any allocator: the trace is the same for all.
-    pub(super) fn summary(&self, replayed: ReplayCounts) -> Summary {
+    /// What was read, and what did not go as the trace says if it was replayed to its end, on any allocator.
+    pub(super) fn summary(&self, replayed: Option<ReplayCounts>) -> Summary {
         let inferred = self.survey.inferred();
         let percent = |part: u64, whole: u64| {
             super::grid::tenths(100.0 * part as f64 / whole.max(1) as f64)
@@ -121,16 +138,18 @@ impl Input {
                 Traced::Slob => "slob",
                 Traced::Unknown => "unknown",
             },
-            cpus: self.cpus,
+            cpus: self.survey.cpus(),
             events: self.counts.events,
-            allocs: replayed.allocs,
-            frees: replayed.frees,
             null_frees: self.counts.null_frees,
             lost_events: self.counts.lost_events,
-            unmatched_frees: replayed.unmatched_frees,
-            missed_frees: replayed.missed_frees,
             malformed_lines: self.counts.malformed_lines,
             truncated: self.counts.truncated,
+            replay: replayed.map(|counts| Replayed {
+                allocs: counts.allocs,
+                frees: counts.frees,
+                unmatched_frees: counts.unmatched_frees,
+                missed_frees: counts.missed_frees,
+            }),
             names_by_event_percent: percent(self.shares.event_bytes, bytes),
             names_by_free_percent: percent(self.shares.free_bytes, bytes),
             names_by_sibling_percent: percent(self.shares.sibling_bytes, bytes),
@@ -150,14 +169,12 @@ pub(super) struct Summary {
     traced_allocator: &'static str,
     cpus: u16,
     events: u64,
-    allocs: u64,
-    frees: u64,
     null_frees: u64,
     lost_events: u64,
-    unmatched_frees: u64,
-    missed_frees: u64,
     malformed_lines: u64,
     truncated: bool,
+    #[serde(flatten)]
+    replay: Option<Replayed>,
     names_by_event_percent: f64,
     names_by_free_percent: f64,
     names_by_sibling_percent: f64,
@@ -167,9 +184,20 @@ pub(super) struct Summary {
     unknown_flags_percent: f64,
 }
 
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Replayed {
+    allocs: u64,
+    frees: u64,
+    /// Frees of what is not live: allocated before the trace, or the allocation was lost.
+    unmatched_frees: u64,
+    /// Allocations at live addresses: the free was lost.
+    missed_frees: u64,
+}
+
 impl Summary {
     /// A few lines for people.
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let replay = self.replay.unwrap_or_default();
         writeln!(
             out,
             "{} events on {} CPU{}, traced with {}: {} allocations, {} frees",
@@ -177,13 +205,13 @@ impl Summary {
             self.cpus,
             if self.cpus == 1 { "" } else { "s" },
             self.traced_allocator,
-            self.allocs,
-            self.frees,
+            replay.allocs,
+            replay.frees,
         )?;
         let odd: Vec<String> = [
             (self.lost_events, "lost events"),
-            (self.unmatched_frees, "frees of nothing live"),
-            (self.missed_frees, "allocations at live addresses"),
+            (replay.unmatched_frees, "frees of nothing live"),
+            (replay.missed_frees, "allocations at live addresses"),
             (self.malformed_lines, "lines that could not be read"),
             (u64::from(self.truncated), "end that is missing"),
         ]

@@ -2,11 +2,14 @@
 //! [`input`], [`grid`], [`chart`] and [`bar`].
 
 mod bar;
+mod boot;
 mod chart;
 mod convert;
+mod extensions;
 mod footprint;
 mod generate;
 mod grid;
+mod hackbench;
 mod input;
 mod order;
 
@@ -36,6 +39,9 @@ Allocators are one of these with options behind hyphens, as slub-nomerge-order1:
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Footprint(footprint::Args),
+    Boot(boot::Args),
+    Hackbench(hackbench::Args),
+    Extensions(extensions::Args),
     Order(order::Args),
     Convert(convert::Args),
     Generate(generate::Args),
@@ -45,6 +51,9 @@ impl Args {
     pub(crate) fn run(self, out: &mut Output) -> io::Result<()> {
         match self.command {
             Command::Footprint(args) => args.run(out),
+            Command::Boot(args) => args.run(out),
+            Command::Hackbench(args) => args.run(out),
+            Command::Extensions(args) => args.run(out),
             Command::Order(args) => args.run(out),
             Command::Convert(args) => args.run(out),
             Command::Generate(args) => args.run(out),

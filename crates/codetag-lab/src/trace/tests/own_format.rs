@@ -189,7 +189,7 @@ fn each_fault_has_its_words() {
         ("pages 1", "no order"),
         ("pages 1 200", "an order that no kernel has"),
         ("pages ffffffffffffffff 1", "a pfn past the end of memory"),
-        ("cpu 65536", "more CPUs than 65536"),
+        ("cpu 8192", "no number of a CPU below 8192"),
         ("@x free 1", "no time in nanoseconds behind @"),
         ("@1", "no word that a line of this format starts with"),
         ("freee 1", "no word that a line of this format starts with"),
