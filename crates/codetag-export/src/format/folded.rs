@@ -40,7 +40,7 @@ pub fn write(profile: &Profile, measure: Measure, out: impl Write) -> io::Result
 ///
 /// # Errors
 ///
-/// As [`write`].
+/// As [`write()`].
 pub fn write_diff(diff: &Diff, measure: Measure, out: impl Write) -> io::Result<LeftOut> {
     let mut out = BufWriter::new(out);
     let (lines, left_out) = diff_stacks(diff, measure)?;

@@ -47,7 +47,7 @@ pub fn write(profile: &Profile, out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Reads what [`write`] wrote. Fields that it does not know are passed over.
+/// Reads what [`write()`] wrote. Fields that it does not know are passed over.
 ///
 /// # Errors
 ///

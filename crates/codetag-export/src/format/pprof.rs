@@ -18,10 +18,10 @@ use prost::Message;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 
-/// What the samples of bytes are made of: [`Measure::Slot`] means slot bytes, the others requested bytes
-/// where they are known, else slot bytes.
-///
 /// Writes `profile`, as it goes; owners of nothing are no samples.
+///
+/// `measure` says which bytes are written beside the objects: [`Measure::Slot`] slot bytes, the others
+/// requested bytes where they are known, else slot bytes.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ pub fn write(profile: &Profile, measure: Measure, out: impl Write) -> io::Result
 ///
 /// # Errors
 ///
-/// As [`write`].
+/// As [`write()`].
 pub fn write_diff(
     diff: &Diff,
     taken_unix_ns: Option<u64>,

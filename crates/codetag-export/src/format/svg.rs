@@ -36,7 +36,7 @@ pub fn write(
 ///
 /// # Errors
 ///
-/// As [`write`], with what there is after.
+/// As [`write()`], with what there is after.
 pub fn write_diff(
     diff: &Diff,
     title: &str,

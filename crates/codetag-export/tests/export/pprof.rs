@@ -81,6 +81,8 @@ mod proto {
         pub(super) id: u64,
         #[prost(int64, tag = "2")]
         pub(super) name: i64,
+        #[prost(int64, tag = "3")]
+        pub(super) system_name: i64,
         #[prost(int64, tag = "4")]
         pub(super) filename: i64,
     }
@@ -105,6 +107,8 @@ fn decode(bytes: &[u8]) -> proto::Profile {
         (profile.function.len(), profile.location.len())
     );
     assert!(!functions.contains(&0) && !locations.contains(&0));
+    // One that is the name would be demangled: what stands in `<…>` cut out.
+    assert!(profile.function.iter().all(|f| f.system_name == 0));
     for location in &profile.location {
         assert_eq!((location.mapping_id, location.address), (0, 0));
         assert!(
