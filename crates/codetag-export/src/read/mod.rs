@@ -11,7 +11,7 @@ use crate::format::{allocinfo, json};
 use crate::profile::Profile;
 use flate2::bufread::MultiGzDecoder;
 use limit::Limited;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Cursor, Read};
 
 const GZIP_MAGIC: &[u8] = b"\x1f\x8b";
 
@@ -37,12 +37,12 @@ const HEAD_BYTES: u64 = 64;
 /// # Ok::<(), codetag_export::ReadError>(())
 /// ```
 pub fn read(input: impl Read) -> Result<Profile, ReadError> {
-    let (head, input) = peek(BufReader::new(input), ReadError::io)?;
+    let (head, input) = peek(BufReader::new(input))?;
     if !head.starts_with(GZIP_MAGIC) {
         return read_plain(&head, Limited::new(input));
     }
     let unpacked = Limited::new(MultiGzDecoder::new(input));
-    let (head, unpacked) = peek(unpacked, ReadError::io)?;
+    let (head, unpacked) = peek(unpacked)?;
     read_plain(&head, unpacked)
 }
 
@@ -64,17 +64,14 @@ fn read_plain(head: &[u8], input: impl Read) -> Result<Profile, ReadError> {
 }
 
 /// The first bytes, and the input with them still in it.
-fn peek<R: Read>(
-    mut input: R,
-    failed: impl Fn(Option<u64>, std::io::Error) -> ReadError,
-) -> Result<(Vec<u8>, impl BufRead), ReadError> {
+fn peek(mut input: impl Read) -> Result<(Vec<u8>, impl BufRead), ReadError> {
     let mut head = Vec::new();
     // More than one read, for a pipe gives what it has.
     (&mut input)
         .take(HEAD_BYTES)
         .read_to_end(&mut head)
-        .map_err(|error| failed(None, error))?;
-    let whole = BufReader::new(std::io::Cursor::new(head.clone()).chain(input));
+        .map_err(|error| ReadError::io(None, error))?;
+    let whole = BufReader::new(Cursor::new(head.clone()).chain(input));
     Ok((head, whole))
 }
 
