@@ -17,11 +17,10 @@ pub(crate) fn check(result: Result<Profile, ReadError>) {
             return;
         }
     };
-    for write in [
-        json::write::<&mut Vec<u8>>,
-        allocinfo::write::<&mut Vec<u8>>,
-    ] {
-        let bytes = written(|out| write(&profile, out)).expect("what was read can be written");
+    let json = written(|out| json::write(&profile, out));
+    let allocinfo = written(|out| allocinfo::write(&profile, out));
+    for bytes in [json, allocinfo] {
+        let bytes = bytes.expect("what was read can be written");
         let again = codetag_export::read(&*bytes).expect("what was written can be read");
         assert_eq!(again, profile);
     }
