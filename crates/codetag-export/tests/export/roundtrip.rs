@@ -231,8 +231,31 @@ fn profile() -> impl Strategy<Value = Profile> {
         )
 }
 
+/// `a::b` is a path, so `name::b` is no pair; found by the test below.
+#[test]
+fn a_value_that_begins_with_a_colon_comes_back() {
+    let set: [fn(&mut Tag, Option<String>); 3] = [
+        |tag, text| tag.name = text,
+        |tag, text| tag.module_path = text,
+        |tag, text| tag.krate = text,
+    ];
+    for set in set {
+        let mut tag = make::tag("m", "f", 1);
+        set(&mut tag, Some(":b".into()));
+        let profile = make::profile([make::usage(tag, 1, 1)]);
+        assert_eq!(read(&make::allocinfo(&profile)), profile);
+    }
+}
+
+fn cases() -> u32 {
+    match std::env::var_os("CODETAG_LONG") {
+        Some(_) => 20_000,
+        None => 300,
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
     #[test]
     fn every_profile_comes_back_from_json(profile in profile()) {

@@ -9,25 +9,20 @@ use std::fmt::{self, Write};
 
 /// Whether `profile` can only be read back if its texts are escaped.
 pub(super) fn is_needed(profile: &Profile) -> bool {
-    let pairs = |pairs: &[(String, String)]| {
-        pairs
-            .iter()
-            .any(|(key, value)| !is_plain_key(key) || !is_plain(value) || value.starts_with(':'))
-    };
+    let pair = |(key, value): &(String, String)| !is_plain_key(key) || !is_plain_value(value);
     let tag = |tag: &Tag| {
-        let texts = [
-            Some(&tag.file),
-            Some(&tag.function),
-            tag.krate.as_ref(),
-            tag.module_path.as_ref(),
-            tag.name.as_ref(),
-        ];
-        texts.into_iter().flatten().any(|text| !is_plain(text))
+        let values = [&tag.krate, &tag.module_path, &tag.name];
+        !is_plain(&tag.file)
+            || !is_plain(&tag.function)
+            || values
+                .into_iter()
+                .flatten()
+                .any(|value| !is_plain_value(value))
     };
     profile.program.as_ref().is_some_and(|text| !is_plain(text))
         || profile.heap.iter().any(|(name, _)| !is_plain_key(name))
         || profile.usages.iter().any(|usage| {
-            pairs(&usage.extra)
+            usage.extra.iter().any(pair)
                 || match &usage.owner {
                     Owner::Tag(owner) => tag(owner),
                     Owner::Untagged | Owner::Untracked => false,
@@ -41,6 +36,11 @@ fn is_special(byte: u8) -> bool {
 
 fn is_plain(text: &str) -> bool {
     !text.bytes().any(is_special)
+}
+
+/// A value that begins with a colon looks like the second half of a path, `a::b`.
+fn is_plain_value(value: &str) -> bool {
+    is_plain(value) && !value.starts_with(':')
 }
 
 /// Whether a word that begins with `key:` can only be a pair.
