@@ -11,8 +11,8 @@ use crate::sys;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use grammar::Setting;
 pub use grammar::UnknownWord;
-use grammar::{Setting, Wish};
 pub use signal::{Action, on_signal, on_signal_polled, poll};
 use std::io;
 
@@ -213,11 +213,4 @@ pub fn state() -> State {
         unknown_word: grammar::unknown_word(),
         start_error: Some(alloc::start_error()).filter(|&number| number != 0),
     }
-}
-
-impl Wish {
-    const NONE: Self = Self {
-        setting: None,
-        page_at_exit: false,
-    };
 }

@@ -22,6 +22,13 @@ pub(super) struct Wish {
     pub page_at_exit: bool,
 }
 
+impl Wish {
+    const NONE: Self = Self {
+        setting: None,
+        page_at_exit: false,
+    };
+}
+
 const KEPT_BYTES: usize = 48;
 static UNKNOWN: [AtomicU8; KEPT_BYTES] = [const { AtomicU8::new(0) }; KEPT_BYTES];
 static UNKNOWN_BYTES: AtomicUsize = AtomicUsize::new(0);

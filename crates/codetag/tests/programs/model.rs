@@ -65,6 +65,12 @@ fn random() {
     run(source);
 }
 
+/// Operations that a fuzzer's bytes stand for.
+#[allow(dead_code, reason = "the fuzz target shares this file")]
+pub(crate) fn run_bytes(bytes: &[u8]) {
+    run(Bytes::new(bytes));
+}
+
 /// As a fuzz target draws them: many short runs, and bytes that are no good.
 fn from_bytes() {
     run(Bytes::new(&[]));
