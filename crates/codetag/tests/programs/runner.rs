@@ -16,7 +16,7 @@ const DONE: &str = "program done";
 
 /// How long a program may take before it counts as hung. Generous: machines are shared, and a
 /// debug build under a checker is slow.
-const HUNG_AFTER: Duration = Duration::from_secs(300);
+const HUNG_AFTER: Duration = Duration::from_secs(900);
 
 /// One program.
 #[derive(Clone, Copy)]

@@ -37,6 +37,7 @@ pub(crate) fn programs() -> Vec<Program> {
             Program::new("a_site_that_cannot_be_written_undoes_the_others", roll_back),
             Program::new("text_that_cannot_be_patched_back_stays_on", stays_on),
             Program::new("a_start_that_cannot_patch_is_off_and_says_so", start_fails),
+            Program::new("where_patching_has_no_effect_enable_says_so", no_effect),
         ]);
     }
     all
@@ -178,6 +179,22 @@ fn no_barrier() {
     for _ in 0..2 {
         let error = codetag::enable().unwrap_err();
         assert!(matches!(error, EnableError::NoBarrier), "{error:?}");
+        assert_off_as_before(&before);
+    }
+}
+
+/// Under a machine that runs the text as it first saw it, which `CODETAG_TEST_NO_EFFECT=1` promises; without
+/// one `enable` works.
+fn no_effect() {
+    let before = sites::bytes();
+    assert_tracks(false);
+    if std::env::var_os("CODETAG_TEST_NO_EFFECT").is_none() {
+        codetag::enable().unwrap();
+        return codetag::disable();
+    }
+    for _ in 0..2 {
+        let error = codetag::enable().unwrap_err();
+        assert!(matches!(error, EnableError::NoEffect), "{error:?}");
         assert_off_as_before(&before);
     }
 }
