@@ -4,6 +4,7 @@
 
 pub mod lists;
 pub mod manifest;
+pub mod safety;
 pub mod source;
 pub mod tree;
 

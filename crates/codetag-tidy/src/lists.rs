@@ -11,7 +11,9 @@ pub const UNSAFE_SHIPPED: &[&str] = &[
     "crates/codetag/src/alloc/ext/off.rs",
     "crates/codetag/src/alloc/ext/on.rs",
     "crates/codetag/src/alloc/ext/page_ext.rs",
+    "crates/codetag/src/alloc/ext/switch/patched.rs",
     "crates/codetag/src/alloc/heap.rs",
+    "crates/codetag/src/alloc/heap/after_fork.rs",
     "crates/codetag/src/alloc/inner.rs",
     "crates/codetag/src/alloc/large.rs",
     "crates/codetag/src/alloc/mod.rs",
@@ -26,6 +28,7 @@ pub const UNSAFE_SHIPPED: &[&str] = &[
     "crates/codetag/src/sys/process.rs",
     "crates/codetag/src/sys/signal.rs",
     "crates/codetag/src/sys/stderr.rs",
+    "crates/codetag/src/sys/text.rs",
     "crates/codetag/src/tag/ids.rs",
 ];
 

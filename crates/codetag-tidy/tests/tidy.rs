@@ -6,7 +6,7 @@ use codetag_tidy::lists::{
     GENERATED, LINES_MAX, LONG_FILES, UNFINISHED, UNSAFE_ELSEWHERE, UNSAFE_SHIPPED, USER_CODE,
 };
 use codetag_tidy::tree::{self, File};
-use codetag_tidy::{Fault, manifest, source};
+use codetag_tidy::{Fault, manifest, safety, source};
 
 const LISTS: &str = "crates/codetag-tidy/src/lists.rs";
 
@@ -159,4 +159,14 @@ fn rooms_depend_one_way() {
             .flat_map(|file| manifest::rooms(&file))
             .collect::<Vec<_>>(),
     );
+}
+
+#[test]
+fn the_safety_argument_is_whole_and_names_tests_that_exist() {
+    let tree = tree::files();
+    let document = tree.iter().find(|file| file.path == safety::PATH);
+    let document = document.expect("the safety argument is part of the tree");
+    let mut faults = safety::unargued(document, UNSAFE_SHIPPED);
+    faults.extend(safety::unfounded(document, &tree));
+    none(&faults);
 }

@@ -42,6 +42,10 @@ pub(crate) fn programs() -> Vec<Program> {
             "adding_and_freeing_returns_exactly_to_the_start",
             there_and_back,
         ),
+        Program::new(
+            "parts_of_a_split_vector_count_for_their_tag_to_the_end",
+            split_in_parts,
+        ),
         Program::new("nothing_is_dropped_in_many_allocations", nothing_is_dropped),
     ]
 }
@@ -296,6 +300,36 @@ fn there_and_back() {
         assert_eq!(s.heap().tracked_waste_bytes, heap.tracked_waste_bytes);
         assert_eq!(s.heap().large_objects_bytes, heap.large_objects_bytes);
         assert_eq!(s.heap().untracked_slots_bytes, heap.untracked_slots_bytes);
+    }
+}
+
+#[codetag::alloc_tag]
+fn parts(n: usize) -> (Vec<u64>, Vec<u64>, Box<[u64]>, Vec<u8>) {
+    let mut first: Vec<u64> = (0..n as u64).collect();
+    let second = first.split_off(n / 3);
+    let mut third = second.clone();
+    third.reserve(n);
+    (
+        first,
+        second,
+        third.into_boxed_slice(),
+        "word ".repeat(n).into_bytes(),
+    )
+}
+
+/// An object that became others, or moved, leaves neither an object without bytes nor bytes without one.
+fn split_in_parts() {
+    enable();
+    // Slots of several classes, and large objects.
+    for n in [3, 40, 1000, 50_000] {
+        let (first, second, third, text) = parts(n);
+        let left = (second.capacity() + third.len()) * size_of::<u64>();
+        let all = left + first.capacity() * size_of::<u64>() + text.capacity();
+        assert_owned("layouts::parts", 4, all as u64);
+        drop((first, text));
+        assert_owned("layouts::parts", 2, left as u64);
+        drop((second, third));
+        assert_owned("layouts::parts", 0, 0);
     }
 }
 

@@ -30,6 +30,7 @@ mod lives;
 mod model;
 mod motion;
 mod pages;
+mod parked;
 mod patterns;
 mod signals;
 mod soak;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         model::programs(),
         lives::programs(),
         threads::programs(),
+        parked::programs(),
         faults::programs(),
         forks::programs(),
         layouts::programs(),

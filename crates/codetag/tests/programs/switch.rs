@@ -5,7 +5,7 @@ use crate::figures::{has_tags, owned, quiet};
 use crate::runner::{Program, command};
 use crate::sandbox::{Denied, deny};
 use crate::sites::{self, PATCHED};
-use codetag::{EnableError, StateKind};
+use codetag::{EnableError, Snapshot, StateKind};
 use std::os::unix::process::CommandExt;
 
 const WRITE_AND_EXEC: u64 = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
@@ -22,6 +22,10 @@ pub(crate) fn programs() -> Vec<Program> {
         Program::new(
             "without_a_barrier_profiling_is_chosen_at_the_start",
             no_barrier_at_start,
+        ),
+        Program::new(
+            "large_objects_without_room_in_page_ext_are_untracked_and_counted",
+            no_room_in_page_ext,
         ),
     ];
     if PATCHED {
@@ -65,6 +69,30 @@ fn assert_off_as_before(bytes: &[u8]) {
 
 fn bytes_now() -> Vec<u8> {
     if PATCHED { sites::bytes() } else { Vec::new() }
+}
+
+fn no_room_in_page_ext() {
+    const OBJS: u64 = 20;
+    codetag::enable().unwrap();
+    let before = quiet();
+    let untracked = before.untracked();
+    drop(before);
+    // The tables are mapped; the inner allocator has memory for objects of this size without.
+    deny(&[Denied::always(libc::SYS_mmap)]).unwrap();
+    let held = [(); OBJS as usize].map(|()| kept(20_000));
+    let s = Snapshot::take();
+    assert!(s.is_quiet());
+    assert_eq!(s.heap().unaccounted_bytes, 0, "{:?}", s.heap());
+    assert_eq!(s.heap().page_ext_missed_objs, OBJS);
+    assert_eq!(owned(&s, "switch::kept"), (0, 0));
+    assert_eq!(s.untracked().live_objs, untracked.live_objs + OBJS);
+    drop((s, held));
+    // Small objects need no such room.
+    let small = kept(100);
+    let s = Snapshot::take();
+    assert_eq!(s.untracked(), untracked);
+    assert_eq!(owned(&s, "switch::kept"), (1, 100));
+    drop((s, small));
 }
 
 fn few_sites() {
