@@ -7,9 +7,10 @@
 //!   on no list because it was full.
 //! - `place`: where the slab is. Written by its owner, or by whoever holds the lock of the heap
 //!   whose list it is on.
-//! - `remote`: the list of slots that other threads freed and its length, and two flags: FULL (the
+//! - `remote`: the list of slots that other threads freed and its length, two flags: FULL (the
 //!   slab is on no list; whoever clears the flag lists it) and CLAIM (a thread saw that its free
-//!   was the last one and is about to look under the lock).
+//!   was the last one and is about to look under the lock), and the number of looks, so that a push
+//!   that compared with an older `used` than a look fails and compares again.
 //!
 //! Invariants: `used >= remote.count` always, so `used == 0` leaves nothing remote and no claim.
 //! `used` only falls while the slab is not its owner's current one. A thread touches the header
@@ -26,6 +27,9 @@ const FULL: u64 = 1 << 62;
 const CLAIM: u64 = 1 << 63;
 const COUNT_SHIFT: u32 = 32;
 const COUNT_MASK: u64 = 0xffff;
+/// Looks of [`Occupancy::wholly_free`], modulo 16,384.
+const LOOKS: u64 = 0x3fff << LOOK_SHIFT;
+const LOOK_SHIFT: u32 = 48;
 
 const fn count(word: u64) -> u32 {
     ((word >> COUNT_SHIFT) & COUNT_MASK) as u32
@@ -209,7 +213,8 @@ impl<A: Atomics> Occupancy<'_, A> {
     /// slot as the next one, perhaps several times; the last word counts.
     #[inline]
     pub fn push_remote(&self, offset: u32, mut link: impl FnMut(Option<u32>)) -> Pushed {
-        let mut word = self.remote.load(Relaxed);
+        // Acquires what a looker wrote before its look: its `used` is the one to compare with.
+        let mut word = self.remote.load(Acquire);
         loop {
             let n = count(word);
             link((n > 0).then(|| head(word)));
@@ -221,10 +226,12 @@ impl<A: Atomics> Occupancy<'_, A> {
             } else {
                 (word & CLAIM, Pushed::Quiet)
             };
-            match self
-                .remote
-                .compare_exchange_weak(word, list | flags, AcqRel, Relaxed)
-            {
+            match self.remote.compare_exchange_weak(
+                word,
+                list | flags | word & LOOKS,
+                AcqRel,
+                Acquire,
+            ) {
                 Ok(_) => return outcome,
                 Err(now) => word = now,
             }
@@ -243,7 +250,7 @@ impl<A: Atomics> Occupancy<'_, A> {
             }
             match self
                 .remote
-                .compare_exchange_weak(word, word & FULL, AcqRel, Relaxed)
+                .compare_exchange_weak(word, word & (FULL | LOOKS), AcqRel, Relaxed)
             {
                 Ok(_) => {
                     return Taken::List {
@@ -271,7 +278,7 @@ impl<A: Atomics> Occupancy<'_, A> {
             } else {
                 match self
                     .remote
-                    .compare_exchange_weak(word, FULL, AcqRel, Relaxed)
+                    .compare_exchange_weak(word, FULL | word & LOOKS, AcqRel, Relaxed)
                 {
                     Ok(_) => return MarkFull::Done,
                     Err(now) => {
@@ -298,10 +305,20 @@ impl<A: Atomics> Occupancy<'_, A> {
     }
 
     /// Looks, under the lock of the heap that lists the slab, whether every taken slot came back
-    /// through the remote list. Reads the word by a read-modify-write: a push that comes later sees
-    /// all that the caller wrote before.
+    /// through the remote list. Changes the word: a push that comes later sees all that the caller
+    /// wrote before, also one that had read the words already.
     pub fn wholly_free(&self) -> WhollyFree {
-        let word = self.remote.fetch_or(0, AcqRel);
+        let mut word = self.remote.load(Relaxed);
+        loop {
+            let looked = word & !LOOKS | word.wrapping_add(1 << LOOK_SHIFT) & LOOKS;
+            match self
+                .remote
+                .compare_exchange_weak(word, looked, AcqRel, Relaxed)
+            {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
         if word & CLAIM != 0 {
             WhollyFree::Claimed
         } else if count(word) > 0 && count(word) == self.used() {
