@@ -36,6 +36,10 @@ pub const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
         "calls std::alloc's functions as collections do",
     ),
     (
+        "crates/codetag-loom/src/tracked.rs",
+        "memory that a model's threads share, watched by loom",
+    ),
+    (
         "crates/codetag/tests/attribute/unsafe_fns.rs",
         "the attribute on unsafe functions",
     ),
