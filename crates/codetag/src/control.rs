@@ -4,6 +4,7 @@
 //! never, environment, feature `enabled-by-default`, default (off).
 
 mod grammar;
+mod signal;
 
 use crate::alloc;
 use crate::sys;
@@ -12,6 +13,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 pub use grammar::UnknownWord;
 use grammar::{Setting, Wish};
+pub use signal::{Action, on_signal, on_signal_polled, poll};
 use std::io;
 
 /// Why profiling could not be turned on.
@@ -96,6 +98,9 @@ pub struct State {
     pub since_ns: u64,
     /// The first part of `CODETAG` that was not understood.
     pub unknown_word: Option<UnknownWord>,
+    /// Why profiling could not be on from the start although it was to be, as the system's error
+    /// number: the text could not be patched.
+    pub start_error: Option<i32>,
 }
 
 impl fmt::Display for State {
@@ -104,7 +109,14 @@ impl fmt::Display for State {
             self.since_ns / 1_000_000_000,
             self.since_ns / 1_000_000 % 1_000,
         );
-        write!(f, "{}, for {s}.{ms:03} s", self.kind)
+        write!(f, "{}, for {s}.{ms:03} s", self.kind)?;
+        match self.start_error {
+            Some(number) => write!(
+                f,
+                "; at the start the text could not be patched (error {number})"
+            ),
+            None => Ok(()),
+        }
     }
 }
 
@@ -143,6 +155,9 @@ extern "C" fn page_at_exit() {
 /// From here on every allocation and free is tracked. What is older stays live as *untracked*.
 /// Takes as long as it takes to clear the vector of every slab. Nothing to do if it is on.
 ///
+/// On Linux x86-64 this patches the program's text, one byte at each of a handful of places, through
+/// `/proc/self/mem` or else `mprotect`; both need no privilege, and a sandbox can forbid both.
+///
 /// # Errors
 ///
 /// See [`EnableError`]. After an error everything is as it was.
@@ -171,6 +186,9 @@ pub fn enable() -> Result<(), EnableError> {
 }
 
 /// Turns profiling off. What was tracked becomes untracked with the next [`enable`].
+///
+/// If the program's text, once patched, cannot be patched back (a sandbox that was entered
+/// meanwhile), profiling stays on, as [`state`] says.
 pub fn disable() {
     alloc::disable(note_change);
 }
@@ -193,6 +211,7 @@ pub fn state() -> State {
             sys::now_ns().saturating_sub(since)
         },
         unknown_word: grammar::unknown_word(),
+        start_error: Some(alloc::start_error()).filter(|&number| number != 0),
     }
 }
 

@@ -90,7 +90,10 @@ pub use alloc::{TagAlloc, shrink};
 pub use codetag_macros::alloc_tag;
 #[cfg(codetag_off)]
 pub use codetag_macros::alloc_tag_off as alloc_tag;
-pub use control::{EnableError, State, StateKind, UnknownWord, disable, enable, is_enabled, state};
+pub use control::{
+    Action, EnableError, State, StateKind, UnknownWord, disable, enable, is_enabled, on_signal,
+    on_signal_polled, poll, state,
+};
 #[doc(inline)]
 pub use report::{
     AllocInfo, ClassUsage, HeapTotals, ShowMem, Snapshot, TagUsage, Untracked, Usage, allocinfo,

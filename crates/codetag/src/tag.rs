@@ -31,7 +31,7 @@ pub use registry::tags;
     allow(unused_imports, reason = "who asks for ids is compiled out")
 )]
 pub(crate) use registry::{
-    assign_listed, by_id, ids_left, max_id, metadata_bytes, tags_without_id,
+    assign_listed, by_id, complete_ids, ids_left, max_id, metadata_bytes, tags_without_id,
 };
 
 /// One tagged source place.

@@ -24,5 +24,6 @@ macro_rules! table {
 }
 
 table! {
+    Lab => lab,
     Size => size,
 }

@@ -8,16 +8,19 @@
 //!
 //! # Safety model
 //!
-//! A chunk is the allocator's own from `inner::alloc_chunk` to `inner::dealloc_chunk`. The lists of
+//! A chunk is the allocator's own from [`obtain`] to [`release`]. The lists of
 //! chunks, the masks and the pins are protected by the lock of [`CHUNKS`]. A slab whose bit is
 //! clear in `free_mask` belongs to whoever cut it; one whose bit is set belongs to the chunk. A
 //! pinned chunk stays mapped: its last unpin gives it back if that was due.
 
 use super::class::{Class, OUTSIDE_REFS, SLAB_BYTES, is_outside};
+use super::debug;
 use super::ext;
+use super::fork;
 use super::heap::Heap;
 use super::inner;
 use super::slab::{HEADER_BYTES, Slab};
+use super::thread::{self, Change};
 use crate::protocol::{Place, SpinLock};
 use crate::sys;
 use core::alloc::Layout;
@@ -78,6 +81,8 @@ struct Chunks {
     empty: AtomicU32,
     /// Bytes of free slabs whose pages are with the system.
     returned_bytes: AtomicU64,
+    /// Sum of the layouts of the chunks on the list.
+    obtained_bytes: AtomicU64,
 }
 
 static CHUNKS: Chunks = Chunks {
@@ -87,6 +92,7 @@ static CHUNKS: Chunks = Chunks {
     count: AtomicU32::new(0),
     empty: AtomicU32::new(0),
     returned_bytes: AtomicU64::new(0),
+    obtained_bytes: AtomicU64::new(0),
 };
 
 type Links = fn(&Chunk) -> (&AtomicPtr<Chunk>, &AtomicPtr<Chunk>);
@@ -141,6 +147,11 @@ impl Chunk {
         self.at().addr() + HEAD_BYTES + index * OUTSIDE_REFS * 4
     }
 
+    /// The headers of all slabs.
+    pub(crate) fn slabs(&self) -> impl Iterator<Item = &'static Slab> {
+        (1..=SLABS).map(|i| self.slab(i))
+    }
+
     /// Slabs that are not cut, as of now.
     pub(crate) fn free_slabs(&self) -> u32 {
         self.free_mask.load(Relaxed).count_ones()
@@ -149,7 +160,8 @@ impl Chunk {
 
 /// Gets a chunk from the inner allocator and lists it.
 fn obtain() -> Option<&'static Chunk> {
-    let at = inner::alloc_chunk(LAYOUT);
+    // SAFETY: a chunk's layout is not of zero size.
+    let at = thread::outside(|| unsafe { inner::alloc(LAYOUT, false) });
     if at.is_null() {
         return None;
     }
@@ -159,6 +171,10 @@ fn obtain() -> Option<&'static Chunk> {
         &*at.cast::<Chunk>()
     };
     chunk.free_mask.store(ALL_FREE, Relaxed);
+    if !debug::chunk_came(at) {
+        release(chunk);
+        return None;
+    }
     Some(chunk)
 }
 
@@ -166,9 +182,11 @@ fn obtain() -> Option<&'static Chunk> {
 /// slow, and is nobody we know: no lock may be held.
 pub(crate) fn fetch() -> bool {
     let Some(chunk) = obtain() else { return false };
+    fork::register();
     let _guard = CHUNKS.lock.lock();
     push(&CHUNKS.all, all_links, chunk);
     push(&CHUNKS.open, open_links, chunk);
+    CHUNKS.obtained_bytes.fetch_add(CHUNK_BYTES as u64, Relaxed);
     CHUNKS.count.store(CHUNKS.count.load(Relaxed) + 1, Relaxed);
     CHUNKS.empty.store(CHUNKS.empty.load(Relaxed) + 1, Relaxed);
     true
@@ -217,6 +235,7 @@ pub(crate) fn recut(slab: &'static Slab, class: Class, heap: &'static Heap, numb
     };
     slab.begin_change();
     slab.lay_out(class, geometry, outside, heap, number);
+    debug::slab_cut(slab);
     let cleared = ext::clear_unless_off(slab);
     slab.end_change();
     // The announcement of a change may have come in between.
@@ -280,14 +299,21 @@ fn doom(chunk: &'static Chunk) -> bool {
         chunk.doomed.store(1, Relaxed);
         return false;
     }
-    remove(&CHUNKS.all, all_links, chunk);
+    unlist(chunk);
     true
 }
 
-/// Gives a chunk that is on no list back. Not under the lock.
+/// Takes a chunk that is to be released off the list of all. Under the lock.
+fn unlist(chunk: &'static Chunk) {
+    debug::chunk_goes(chunk.at());
+    remove(&CHUNKS.all, all_links, chunk);
+    CHUNKS.obtained_bytes.fetch_sub(CHUNK_BYTES as u64, Relaxed);
+}
+
+/// Gives a chunk that is on no list back. Not under the lock, and in a change.
 fn release(chunk: &'static Chunk) {
     // SAFETY: off all lists, unpinned, no slab cut: nobody can reach it.
-    unsafe { inner::dealloc_chunk(chunk.at(), LAYOUT) };
+    thread::outside(|| unsafe { inner::dealloc(chunk.at(), LAYOUT) });
 }
 
 /// Gives back every empty chunk and the pages of every free slab. Returns the bytes.
@@ -329,33 +355,88 @@ fn return_pages(chunk: &Chunk, mut mask: u32) -> usize {
     bytes
 }
 
+/// One more reader. Under the lock.
+fn pin(chunk: &Chunk) {
+    chunk.pins.store(chunk.pins.load(Relaxed) + 1, Relaxed);
+}
+
+/// One reader less; returns whether the caller must [`release`] the chunk. Under the lock.
+fn unpin(chunk: &'static Chunk) -> bool {
+    let pins = chunk.pins.load(Relaxed) - 1;
+    chunk.pins.store(pins, Relaxed);
+    let gone = pins == 0 && chunk.doomed.load(Relaxed) == 1;
+    if gone {
+        unlist(chunk);
+    }
+    gone
+}
+
 /// Visits every chunk that was there at the start, pinned during its own visit. No lock is held
 /// while `visit` runs.
 pub(crate) fn for_each(mut visit: impl FnMut(&'static Chunk)) {
-    let guard = CHUNKS.lock.lock();
-    let mut at = chunk_at(&CHUNKS.all);
-    if let Some(c) = at {
-        c.pins.store(c.pins.load(Relaxed) + 1, Relaxed);
-    }
-    drop(guard);
+    let mut at = fork::as_reader(|| {
+        let _guard = CHUNKS.lock.lock();
+        chunk_at(&CHUNKS.all).inspect(|c| pin(c))
+    });
     while let Some(chunk) = at {
         visit(chunk);
-        let guard = CHUNKS.lock.lock();
-        at = chunk_at(&chunk.next);
-        if let Some(c) = at {
-            c.pins.store(c.pins.load(Relaxed) + 1, Relaxed);
-        }
-        let pins = chunk.pins.load(Relaxed) - 1;
-        chunk.pins.store(pins, Relaxed);
-        let gone = pins == 0 && chunk.doomed.load(Relaxed) == 1;
+        let gone;
+        (at, gone) = fork::as_reader(|| {
+            let _guard = CHUNKS.lock.lock();
+            let next = chunk_at(&chunk.next).inspect(|c| pin(c));
+            (next, unpin(chunk))
+        });
         if gone {
-            remove(&CHUNKS.all, all_links, chunk);
-        }
-        drop(guard);
-        if gone {
+            let _change = Change::new();
             release(chunk);
         }
     }
+}
+
+/// Runs `f` while the chunk that the live small block `at` lies in stays mapped. During a change of the
+/// switch, so that no fork comes in between.
+pub(crate) fn pinned<R>(at: *mut u8, f: impl FnOnce() -> R) -> R {
+    // SAFETY: a live small block lies in a chunk, whose head is where its address rounds down to.
+    let chunk = unsafe { &*at.map_addr(|a| a & !(CHUNK_BYTES - 1)).cast::<Chunk>() };
+    let guard = CHUNKS.lock.lock();
+    pin(chunk);
+    drop(guard);
+    let r = f();
+    let guard = CHUNKS.lock.lock();
+    let gone = unpin(chunk);
+    drop(guard);
+    if gone {
+        let _change = Change::new();
+        release(chunk);
+    }
+    r
+}
+
+/// Visits every chunk; nobody else may be there.
+pub(crate) fn for_each_alone(mut visit: impl FnMut(&'static Chunk)) {
+    let mut at = chunk_at(&CHUNKS.all);
+    while let Some(chunk) = at {
+        visit(chunk);
+        at = chunk_at(&chunk.next);
+    }
+}
+
+/// In a forked child: the readers are gone. What only they kept stays until the next `shrink`.
+pub(crate) fn unpin_all() {
+    for_each_alone(|c| {
+        c.pins.store(0, Relaxed);
+        if c.doomed.load(Relaxed) == 1 {
+            c.doomed.store(0, Relaxed);
+            push(&CHUNKS.open, open_links, c);
+            CHUNKS.count.store(CHUNKS.count.load(Relaxed) + 1, Relaxed);
+            CHUNKS.empty.store(CHUNKS.empty.load(Relaxed) + 1, Relaxed);
+        }
+    });
+}
+
+/// Bytes of the chunks that are out.
+pub(crate) fn obtained_bytes() -> u64 {
+    CHUNKS.obtained_bytes.load(Relaxed)
 }
 
 /// Bytes of free slabs whose pages are with the system.

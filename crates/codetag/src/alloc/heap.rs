@@ -8,13 +8,17 @@
 //! `heap` field of the slabs on them are protected by `lock`. A free slot belongs to the list that
 //! it is on.
 
+mod after_fork;
+
 use super::chunk;
 use super::class::{CLASSES, Class};
+use super::fork;
 use super::slab::{List, Slab, Slot};
 use super::thread::Change;
 use crate::protocol::{Guard, MarkFull, Place, Pushed, SpinLock, Taken, WhollyFree};
+use crate::sys::HotWords;
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 /// Empty slabs that a heap keeps for its next class: with a slab of 64 KiB, 256 KiB.
@@ -78,8 +82,10 @@ impl Bin {
         let slot = self.head.load(Relaxed);
         // SAFETY: `left > 0`, so `slot` is a free slot of this bin's slab, and its link was written.
         let next = unsafe { (*slot).next };
-        self.head.store(next, Relaxed);
         self.left.store(left - 1, Relaxed);
+        // In this order: who reads `head` and then `left`, as a fork does, finds no more slots counted
+        // than there are.
+        self.head.store(next, Release);
         Some(slot.cast())
     }
 
@@ -127,6 +133,13 @@ pub(crate) struct Heap {
     pub begun: AtomicU64,
     /// Those that they ended. Fewer than `begun`: one is under way.
     pub ended: AtomicU64,
+    /// Those under way that are inside the inner allocator.
+    pub outside: AtomicU64,
+    /// The hot words of the thread that has the heap. Changes in its changes.
+    hot: AtomicPtr<HotWords>,
+    /// By class, what a fork notes of a bin: how many slots, and the one behind the head.
+    noted_left: [AtomicU32; CLASSES],
+    noted_behind: [AtomicPtr<Slot>; CLASSES],
     /// All heaps ever mapped, newest first. Set before the heap is visible.
     pub next: AtomicPtr<Heap>,
     /// Heaps that no thread has.
@@ -155,6 +168,10 @@ impl Heap {
             large_bytes: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
+            outside: AtomicU64::new(0),
+            hot: AtomicPtr::new(ptr::null_mut()),
+            noted_left: [const { AtomicU32::new(0) }; CLASSES],
+            noted_behind: [const { AtomicPtr::new(ptr::null_mut()) }; CLASSES],
             next: AtomicPtr::new(ptr::null_mut()),
             next_idle: AtomicPtr::new(ptr::null_mut()),
         }
@@ -178,9 +195,10 @@ impl Heap {
     }
 
     /// Makes the heap that of the calling thread.
-    pub(crate) fn begin(&self, number: u64) {
+    pub(crate) fn begin(&self, number: u64, hot: &'static HotWords) {
         let _guard = self.lock.lock();
         self.number.store(number, Relaxed);
+        self.hot.store(ptr::from_ref(hot).cast_mut(), Relaxed);
     }
 
     /// Takes a slot of `class`, getting more as needed; none if that needs another chunk. The caller
@@ -196,7 +214,7 @@ impl Heap {
                     continue;
                 }
                 match slab.occupancy().mark_full() {
-                    MarkFull::Done => {}
+                    MarkFull::Done => fork::note(slab),
                     MarkFull::Pending => continue,
                     MarkFull::Claimed => self.list(slab, chunk::put),
                 }
@@ -219,6 +237,7 @@ impl Heap {
             return true;
         }
         if let Taken::List { head, count } = occupancy.take_remote() {
+            fork::note(slab);
             bin.fill(slab.base().wrapping_add(head as usize).cast(), count);
             return true;
         }
@@ -338,7 +357,9 @@ impl Heap {
     #[inline(never)]
     pub(crate) fn was_full(&'static self, slab: &'static Slab) {
         // A slab has at least two slots, so this free was not its last: `emptied` comes later.
-        if slab.occupancy().clear_full() {
+        let lists = slab.occupancy().clear_full();
+        if lists {
+            fork::note(slab);
             self.list(slab, chunk::give);
         }
     }
@@ -373,11 +394,11 @@ impl Heap {
 
     /// The thread that owns the heap ends: everything goes to the shared heap or to the chunks.
     pub(crate) fn hand_over(&'static self) {
-        let _change = Change::new();
         {
             let _guard = self.lock.lock();
             // From here on a slab that still names this heap is an orphan.
             self.number.store(0, Relaxed);
+            self.hot.store(ptr::null_mut(), Relaxed);
         }
         for class in (0..CLASSES).map(Class::of_index) {
             self.retire_bin(class, true);
@@ -508,6 +529,9 @@ fn append(head: *mut Slot, n: u32, tail: *mut Slot) {
 /// `ptr` is a live slot of `slab`, and the caller gives it up.
 #[inline(never)]
 pub(crate) unsafe fn free_remote(slab: &'static Slab, ptr: *mut u8) {
+    if !fork::may_pass() {
+        fork::wait();
+    }
     let base = slab.base();
     let offset = (ptr.addr() - base.addr()) as u32;
     slab.mix_frees();
@@ -516,6 +540,7 @@ pub(crate) unsafe fn free_remote(slab: &'static Slab, ptr: *mut u8) {
         // SAFETY: the slot is ours until the push succeeds.
         unsafe { ptr.cast::<Slot>().write(Slot { next }) };
     });
+    fork::note(slab);
     match pushed {
         Pushed::Quiet => {}
         Pushed::Woke => woke(slab),

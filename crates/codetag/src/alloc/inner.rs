@@ -9,7 +9,7 @@ use crate::protocol::{Atomics, Std};
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicPtr};
 
 type AllocFn = unsafe fn(*const (), Layout) -> *mut u8;
 
@@ -50,9 +50,6 @@ static CLAIMED: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static THIS: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static CALLS: AtomicPtr<Calls> = AtomicPtr::new(ptr::null_mut());
 static READY: AtomicBool = AtomicBool::new(false);
-
-/// Sum of the layouts of the chunks that are out, in bytes.
-static CHUNK_BYTES_OUT: AtomicU64 = AtomicU64::new(0);
 
 /// Makes `inner` the allocator under the heap if none is; runs `first` if so, before anyone is
 /// served. `instance` tells instances apart: inner allocators without size may share an address.
@@ -126,30 +123,4 @@ pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *
         Some((c, this)) => unsafe { (c.realloc)(this, at, layout, new_bytes) },
         None => ptr::null_mut(),
     }
-}
-
-/// A chunk from `A`; null if it has none.
-pub(crate) fn alloc_chunk(layout: Layout) -> *mut u8 {
-    // SAFETY: a chunk's layout is not of zero size.
-    let at = unsafe { alloc(layout, false) };
-    if !at.is_null() {
-        CHUNK_BYTES_OUT.fetch_add(layout.size() as u64, Relaxed);
-    }
-    at
-}
-
-/// Gives a chunk back to `A`.
-///
-/// # Safety
-///
-/// `at` came from [`alloc_chunk`] with this layout and nobody uses it any more.
-pub(crate) unsafe fn dealloc_chunk(at: *mut u8, layout: Layout) {
-    CHUNK_BYTES_OUT.fetch_sub(layout.size() as u64, Relaxed);
-    // SAFETY: as the caller's.
-    unsafe { dealloc(at, layout) };
-}
-
-/// Bytes of the chunks that are out.
-pub(crate) fn chunk_bytes_out() -> u64 {
-    CHUNK_BYTES_OUT.load(Relaxed)
 }

@@ -8,7 +8,7 @@
 
 use super::heap::SHARED;
 use super::thread::Change;
-use super::{ext, inner, thread};
+use super::{debug, ext, inner, thread};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -34,10 +34,10 @@ fn count(objs: u64, bytes: u64) {
 pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
     let _change = Change::new();
     // SAFETY: as the caller's.
-    let at = unsafe { inner::alloc(layout, zeroed) };
+    let at = thread::outside(|| unsafe { inner::alloc(layout, zeroed) });
     if !at.is_null() {
         count(1, layout.size() as u64);
-        ext::large_allocated(at, layout.size());
+        ext::large_allocated(at, layout.size() - debug::LARGE_EXTRA_BYTES);
     }
     at
 }
@@ -50,7 +50,7 @@ pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
     ext::large_remove(at);
     count(u64::MAX, (layout.size() as u64).wrapping_neg());
     // SAFETY: as the caller's.
-    unsafe { inner::dealloc(at, layout) };
+    thread::outside(|| unsafe { inner::dealloc(at, layout) });
 }
 
 /// # Safety
@@ -60,7 +60,7 @@ pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *
     let _change = Change::new();
     let owner = ext::large_remove(at);
     // SAFETY: as the caller's.
-    let to = unsafe { inner::realloc(at, layout, new_bytes) };
+    let to = thread::outside(|| unsafe { inner::realloc(at, layout, new_bytes) });
     if to.is_null() {
         ext::large_put_back(at, layout.size(), owner);
     } else {

@@ -3,8 +3,8 @@
 //!
 //! Data flows down this list: [`path`] has the four calls; [`large`] what is too large for a slab;
 //! [`thread`] finds the thread's [`heap`]; heaps own slabs ([`slab`], [`class`]) cut from chunks
-//! ([`chunk`]) from the instance's inner allocator ([`inner`]). [`ext`] is what tags add. [`scan`]
-//! is what reports read.
+//! ([`chunk`]) from the instance's inner allocator ([`inner`]). [`ext`] is what tags add, [`debug`] what
+//! the feature of that name does. [`scan`] is what reports read.
 //!
 //! # Safety model
 //!
@@ -19,20 +19,29 @@
 
 mod chunk;
 mod class;
+mod debug;
 mod ext;
+mod fork;
 mod heap;
 mod inner;
+#[cfg_attr(
+    feature = "debug",
+    allow(dead_code, reason = "`debug` stands between it and the callers")
+)]
 mod large;
+#[cfg_attr(
+    feature = "debug",
+    allow(dead_code, reason = "`debug` stands between it and the callers")
+)]
 mod path;
 pub(crate) mod scan;
 mod slab;
 mod thread;
 
-pub(crate) use ext::{disable, enable, kind};
+pub(crate) use ext::{disable, enable, kind, start_error};
 pub(crate) use heap::NO_HEAP;
 
 use crate::control;
-use crate::protocol::SpinLock;
 use crate::tag::{CodeTag, UNTAGGED};
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
@@ -148,8 +157,8 @@ impl<A: GlobalAlloc + 'static> TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             match (self.decide(), zeroed) {
-                (true, false) => path::alloc(layout),
-                (true, true) => path::alloc_zeroed(layout),
+                (true, false) => debug::alloc(layout),
+                (true, true) => debug::alloc_zeroed(layout),
                 (false, false) => self.inner.alloc(layout),
                 (false, true) => self.inner.alloc_zeroed(layout),
             }
@@ -167,7 +176,7 @@ impl<A: GlobalAlloc + 'static> TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.decide() {
-                path::dealloc(at, layout);
+                debug::dealloc(at, layout);
             } else {
                 self.inner.dealloc(at, layout);
             }
@@ -185,7 +194,7 @@ impl<A: GlobalAlloc + 'static> TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.decide() {
-                path::realloc(at, layout, new_bytes)
+                debug::realloc(at, layout, new_bytes)
             } else {
                 self.inner.realloc(at, layout, new_bytes)
             }
@@ -201,7 +210,7 @@ unsafe impl<A: GlobalAlloc + 'static> GlobalAlloc for TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.owns_heap() {
-                path::alloc(layout)
+                debug::alloc(layout)
             } else {
                 self.alloc_undecided(layout, false)
             }
@@ -213,7 +222,7 @@ unsafe impl<A: GlobalAlloc + 'static> GlobalAlloc for TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.owns_heap() {
-                path::dealloc(at, layout);
+                debug::dealloc(at, layout);
             } else {
                 self.dealloc_undecided(at, layout);
             }
@@ -225,7 +234,7 @@ unsafe impl<A: GlobalAlloc + 'static> GlobalAlloc for TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.owns_heap() {
-                path::alloc_zeroed(layout)
+                debug::alloc_zeroed(layout)
             } else {
                 self.alloc_undecided(layout, true)
             }
@@ -237,7 +246,7 @@ unsafe impl<A: GlobalAlloc + 'static> GlobalAlloc for TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.owns_heap() {
-                path::realloc(at, layout, new_bytes)
+                debug::realloc(at, layout, new_bytes)
             } else {
                 self.realloc_undecided(at, layout, new_bytes)
             }
@@ -261,8 +270,7 @@ pub(crate) fn is_installed() -> bool {
 /// takes pages (Linux). The calling thread gives up its caches; another keeps its current slab of
 /// each size class that it used. Threads may allocate meanwhile. Costs a walk over all chunks.
 pub fn shrink() -> usize {
-    static ONE_AT_A_TIME: SpinLock = SpinLock::new();
-    let _guard = ONE_AT_A_TIME.lock();
+    let _one_at_a_time = fork::SHRINKING.lock();
     let own = thread::own_heap();
     let _change = thread::Change::new();
     if let Some(own) = own {

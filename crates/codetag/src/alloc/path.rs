@@ -15,7 +15,7 @@ use crate::protocol::LocalFree;
 use crate::sys;
 use core::alloc::Layout;
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Whether `bytes` is from 1 to [`SMALL_MAX`] and `align` at most 8, in one comparison.
 #[inline(always)]
@@ -43,8 +43,9 @@ pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
     alloc_small(class, layout.size())
 }
 
+/// A slot of `class` for an object of `bytes`; null if there is none.
 #[inline(always)]
-fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
+pub(super) fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
     // SAFETY: the hot word is the address of a heap, and heaps are never unmapped.
     let heap = unsafe { &*ptr::with_exposed_provenance::<Heap>(sys::hot_heap()) };
     let bin = heap.bin(class);
@@ -131,7 +132,7 @@ pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
 ///
 /// `at` is a live slot, which the caller gives up.
 #[inline(always)]
-unsafe fn free_small(at: *mut u8) {
+pub(super) unsafe fn free_small(at: *mut u8) {
     // SAFETY: a live slot's slab is cut.
     let slab = unsafe { Slab::of(at) };
     ext::unmark(slab, at);
@@ -145,7 +146,8 @@ unsafe fn free_small(at: *mut u8) {
             next: slab.free.load(Relaxed),
         });
     };
-    slab.free.store(at.cast(), Relaxed);
+    // After the link: who reads the list, as a fork does, can follow it.
+    slab.free.store(at.cast(), Release);
     match slab.occupancy().local_free() {
         LocalFree::Quiet => {}
         rare => free_rare(slab, rare),

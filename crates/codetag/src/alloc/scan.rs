@@ -8,7 +8,7 @@
 
 use super::class::{CLASSES, Class};
 use super::slab::{HEADER_BYTES, Slab};
-use super::{chunk, ext, inner, large, thread};
+use super::{chunk, debug, ext, inner, large, thread};
 use crate::protocol::{Atomics, Place, Std};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicU32, fence};
 
 pub(crate) use super::class::CLASSES as CLASS_COUNT;
 pub(crate) use super::class::SLAB_BYTES;
+pub(crate) use debug::LARGE_EXTRA_BYTES;
 pub(crate) use ext::{for_each_large, has_refs, page_ext_usage};
 
 /// Refs that a vector has at most.
@@ -116,7 +117,11 @@ fn look(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Look {
     let remote = occupancy.remote_count();
     let used = occupancy.used();
     // In motion the words need not fit each other.
-    let live = used.saturating_sub(left).saturating_sub(remote);
+    let lost = slab.lost.load(Relaxed);
+    let live = used
+        .saturating_sub(left)
+        .saturating_sub(remote)
+        .saturating_sub(lost);
     let slot_bytes = slab.slot_bytes.load(Relaxed);
     let data_start = slab.data_start.load(Relaxed);
     let ext_bytes = slab.ext_bytes.load(Relaxed);
@@ -131,7 +136,7 @@ fn look(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Look {
         slot_bytes,
         capacity,
         live,
-        free: capacity.saturating_sub(used) + left,
+        free: capacity.saturating_sub(used) + left + lost,
         remote,
         is_current,
         ext_bytes,
@@ -194,7 +199,7 @@ pub(crate) struct Counters {
 pub(crate) fn counters() -> Counters {
     let (large_objs, large_bytes) = large::totals();
     Counters {
-        chunk_bytes: inner::chunk_bytes_out(),
+        chunk_bytes: chunk::obtained_bytes(),
         large_objs,
         large_bytes,
         returned_bytes: chunk::returned_bytes(),

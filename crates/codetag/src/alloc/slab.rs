@@ -11,6 +11,7 @@
 
 use super::chunk::{CHUNK_BYTES, SLAB_INDEX_MASK};
 use super::class::{Class, Geometry, SLAB_BYTES};
+use super::fork;
 use super::heap::Heap;
 use crate::protocol::{Occupancy, Place, Std};
 use core::ptr;
@@ -67,7 +68,15 @@ pub(crate) struct Slab {
     pub next: AtomicPtr<Slab>,
     /// The one before.
     pub prev: AtomicPtr<Slab>,
-    spare: [AtomicU64; 4],
+    /// What a fork notes: see [`Slab::note_for_fork`].
+    pub noted_free: AtomicPtr<Slot>,
+    /// See `noted_free`.
+    pub noted_remote: AtomicU64,
+    /// See `noted_free`.
+    pub noted_used: AtomicU32,
+    /// Slots that are on no list since a fork: one per bin of a thread that is gone.
+    pub lost: AtomicU32,
+    spare: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Slab>() == HEADER_BYTES);
@@ -179,8 +188,10 @@ impl Slab {
         self.class.store(class.index() as u32, Relaxed);
         self.data_start.store(g.data_start, Relaxed);
         self.ext_bytes.store(g.ext_bytes, Relaxed);
+        self.lost.store(0, Relaxed);
         self.set_owner(heap, number);
         self.occupancy().reset(Place::Current);
+        fork::note(self);
     }
 
     /// Makes an empty slab belong to nobody. The caller has it alone.
@@ -199,6 +210,16 @@ impl Slab {
     pub(crate) fn set_owner(&self, heap: &'static Heap, number: u64) {
         self.owner.store(number, Relaxed);
         self.heap.store(ptr::from_ref(heap).cast_mut(), Release);
+    }
+
+    /// Notes what a thread that is in the middle of an operation may still change of the slab.
+    pub(crate) fn note_for_fork(&self) {
+        // In this order: `used` falls after the slot is on the list, so no more slots are counted as free
+        // than there are.
+        let used = self.used.load(Acquire);
+        self.noted_used.store(used, Relaxed);
+        self.noted_free.store(self.free.load(Acquire), Relaxed);
+        self.noted_remote.store(self.remote.load(Acquire), Relaxed);
     }
 
     /// Sends the owner's frees through the remote list too, until it allocates from the slab again.

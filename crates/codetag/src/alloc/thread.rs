@@ -11,6 +11,7 @@
 //! it comes from the idle list, under its lock, or fresh from the system, and goes back to the
 //! list after the thread's hot words have let go of it.
 
+use super::fork;
 use super::heap::{Heap, NO_HEAP, SHARED};
 use crate::protocol::SpinLock;
 use crate::{scope, sys};
@@ -53,17 +54,27 @@ thread_local! {
 pub(crate) fn own_heap() -> Option<&'static Heap> {
     match sys::hot_phase() {
         LIVE => {
-            // SAFETY: while Live the word is the address of a heap, and heaps are never unmapped.
-            Some(unsafe { &*ptr::with_exposed_provenance::<Heap>(sys::hot_heap()) })
+            if sys::hot_heap() == (&raw const NO_HEAP).addr() {
+                // Another thread forks, and gives the word back.
+                fork::wait();
+            }
+            own_heap_as_it_is()
         }
         FRESH => enter(),
         _ => None,
     }
 }
 
+/// The heap of the running thread, if it has one. Makes none and waits for nobody.
+pub(crate) fn own_heap_as_it_is() -> Option<&'static Heap> {
+    (sys::hot_phase() == LIVE)
+        // SAFETY: while Live the word is the address of a heap, and heaps are never unmapped.
+        .then(|| unsafe { &*ptr::with_exposed_provenance::<Heap>(sys::hot_heap()) })
+}
+
 #[cold]
 fn enter() -> Option<&'static Heap> {
-    let _change = Change::new();
+    let _change = Change::begin(&SHARED, true);
     let word = scope::current_word().addr();
     let no_heap = (&raw const NO_HEAP).expose_provenance();
     sys::set_hot(no_heap, 0, word, ENTERING);
@@ -79,7 +90,7 @@ fn enter() -> Option<&'static Heap> {
         return None;
     };
     let number = NEXT_NUMBER.fetch_add(1, Relaxed);
-    heap.begin(number);
+    heap.begin(number, sys::hot_words());
     sys::set_hot(ptr::from_ref(heap).expose_provenance(), number, word, LIVE);
     Some(heap)
 }
@@ -107,7 +118,8 @@ fn new_heap() -> Option<&'static Heap> {
 }
 
 fn leave() {
-    let heap = (sys::hot_phase() == LIVE).then(own_heap).flatten();
+    let _change = Change::begin(&SHARED, true);
+    let heap = own_heap_as_it_is();
     sys::set_hot(
         (&raw const NO_HEAP).expose_provenance(),
         0,
@@ -139,8 +151,19 @@ pub(crate) fn heap_bytes() -> u64 {
     (heaps().count() as u64 - 1) * MAP_BYTES as u64 + size_of::<Heap>() as u64 * 2
 }
 
+/// Makes `heaps` the heaps that no thread has.
+pub(crate) fn idle_all(heaps: impl Iterator<Item = &'static Heap>) {
+    let _guard = IDLE_LOCK.lock();
+    IDLE.store(ptr::null_mut(), Relaxed);
+    for heap in heaps {
+        heap.next_idle.store(IDLE.load(Relaxed), Relaxed);
+        IDLE.store(ptr::from_ref(heap).cast_mut(), Relaxed);
+    }
+}
+
 /// A change beyond the fast paths, from `new` to drop. In the middle of one the words that a report
-/// reads need not fit each other, however long the thread is stopped there.
+/// reads need not fit each other, however long the thread is stopped there. While another thread
+/// forks, none begins.
 #[must_use]
 pub(crate) struct Change {
     heap: &'static Heap,
@@ -149,26 +172,54 @@ pub(crate) struct Change {
 impl Change {
     /// Begins a change of the running thread.
     pub(crate) fn new() -> Self {
-        let heap = match sys::hot_phase() {
-            LIVE => own_heap().unwrap_or(&SHARED),
-            _ => &SHARED,
-        };
-        Self::add(heap, &heap.begun);
-        Self { heap }
+        match own_heap() {
+            // One inside another must not wait for a fork, which waits for the outer one.
+            Some(heap) => Self::begin(heap, heap.begun.load(Relaxed) == heap.ended.load(Relaxed)),
+            None => Self::begin(&SHARED, sys::hot_phase() != ENTERING),
+        }
     }
 
-    fn add(heap: &Heap, count: &AtomicU64) {
-        if ptr::eq(heap, &raw const SHARED) {
-            count.fetch_add(1, Release);
-        } else {
-            // The heap's own thread is the only one that counts here.
-            count.store(count.load(Relaxed).wrapping_add(1), Release);
+    fn begin(heap: &'static Heap, is_outermost: bool) -> Self {
+        loop {
+            add(heap, &heap.begun, 1);
+            let change = Self { heap };
+            if fork::may_pass() || !is_outermost {
+                return change;
+            }
+            drop(change);
+            fork::wait();
         }
     }
 }
 
 impl Drop for Change {
     fn drop(&mut self) {
-        Self::add(self.heap, &self.heap.ended);
+        add(self.heap, &self.heap.ended, 1);
+    }
+}
+
+/// Calls the inner allocator from inside a change. Nothing of ours is half done meanwhile, so a fork
+/// need not wait for it.
+pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
+    let heap = own_heap_as_it_is().unwrap_or(&SHARED);
+    add(heap, &heap.outside, 1);
+    let r = f();
+    loop {
+        add(heap, &heap.outside, u64::MAX);
+        if fork::may_pass() {
+            return r;
+        }
+        add(heap, &heap.outside, 1);
+        fork::wait();
+    }
+}
+
+/// Adds to a count of the running thread's.
+fn add(heap: &Heap, count: &AtomicU64, n: u64) {
+    if ptr::eq(heap, &raw const SHARED) {
+        count.fetch_add(n, Release);
+    } else {
+        // The heap's own thread is the only one that counts here.
+        count.store(count.load(Relaxed).wrapping_add(n), Release);
     }
 }

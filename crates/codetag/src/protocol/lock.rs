@@ -54,6 +54,11 @@ impl<A: Atomics> SpinLock<A> {
         }
         Guard { lock: self }
     }
+
+    /// Opens the lock of a guard that was forgotten, so that it could be held across a fork.
+    pub fn release(&self) {
+        self.held.store(0, Ordering::Release);
+    }
 }
 
 /// Holds a [`SpinLock`] until dropped.

@@ -11,5 +11,5 @@ mod toggle;
 
 pub use atomics::{Atomics, Std, Word32, Word64};
 pub use lock::{Guard, SpinLock};
-pub use occupancy::{LocalFree, MarkFull, Occupancy, Place, Pushed, Taken, WhollyFree};
+pub use occupancy::{LocalFree, MarkFull, Occupancy, Pending, Place, Pushed, Taken, WhollyFree};
 pub use toggle::{Sites, Toggle, ToggleError};

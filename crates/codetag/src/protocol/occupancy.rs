@@ -127,6 +127,15 @@ pub enum WhollyFree {
     Claimed,
 }
 
+/// What a thread was about to do to a slab that it had woken or claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// The slab is on no list, and the flag that said so is cleared.
+    pub must_be_listed: bool,
+    /// Somebody has to look whether the slab is wholly free.
+    pub is_claimed: bool,
+}
+
 /// A view of the three words of one slab.
 pub struct Occupancy<'a, A: Atomics> {
     /// See the module.
@@ -325,6 +334,23 @@ impl<A: Atomics> Occupancy<'_, A> {
             WhollyFree::Yes
         } else {
             WhollyFree::No
+        }
+    }
+
+    /// In a forked child, of a slab whose owner is gone: what was noted of the words before the fork holds.
+    /// No flag is left, nor a claim; the caller finds the slab a place.
+    pub fn go_back_and_leave_lists(&self, used: u32, remote: u64) {
+        self.used.store(used & !USED_FULL, Relaxed);
+        self.remote.store(remote & !(FULL | CLAIM), Relaxed);
+    }
+
+    /// In a forked child, of a slab whose owner is there: what was noted of the remote list before the fork
+    /// holds. Says what threads that are gone were about to do.
+    pub fn go_back_remote(&self, remote: u64) -> Pending {
+        self.remote.store(remote, Relaxed);
+        Pending {
+            must_be_listed: self.place() == Place::Full && remote & FULL == 0,
+            is_claimed: remote & CLAIM != 0,
         }
     }
 

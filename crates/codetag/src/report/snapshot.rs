@@ -155,8 +155,9 @@ impl Snapshot {
             scan::for_each_large(|requested, word| {
                 let requested = requested as u64;
                 objs += 1;
-                bytes += requested;
-                tally(tallies, word, requested, requested);
+                let obtained = requested + scan::LARGE_EXTRA_BYTES as u64;
+                bytes += obtained;
+                tally(tallies, word, requested, obtained);
             });
         }
         // What is out and has no entry. Entries of objects that are gone would show as unaccounted.

@@ -6,6 +6,7 @@
 //! storage, addressed in the initial-exec model: only the running thread can reach them, they are
 //! plain words without destructor, and they live as long as the thread.
 
+use super::HotWords;
 use core::arch::{asm, global_asm};
 use core::ptr;
 
@@ -50,22 +51,18 @@ pub(crate) unsafe fn release_pages(at: *mut u8, bytes: usize) -> bool {
     unsafe { libc::madvise(at.cast(), bytes, libc::MADV_DONTNEED) == 0 }
 }
 
-const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+const MEMBARRIER_PRIVATE_EXPEDITED_SYNC_CORE: libc::c_int = 1 << 5;
+const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: libc::c_int = 1 << 6;
 
-/// Makes every running thread of the process pass a full memory barrier. Returns whether the
-/// system can do that.
+/// Makes every running thread of the process pass a full memory barrier and fetch its instructions
+/// anew. Returns whether the system can do that.
 pub(crate) fn barrier_all_threads() -> bool {
-    // SAFETY: membarrier touches no memory of the caller's; registering twice is harmless.
-    unsafe {
-        libc::syscall(
-            libc::SYS_membarrier,
-            MEMBARRIER_REGISTER_PRIVATE_EXPEDITED,
-            0,
-            0,
-        ) == 0
-            && libc::syscall(libc::SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0
-    }
+    let call = |command: libc::c_int| {
+        // SAFETY: membarrier touches no memory of the caller's; registering twice is harmless.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    };
+    call(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE)
+        && call(MEMBARRIER_PRIVATE_EXPEDITED_SYNC_CORE)
 }
 
 /// Monotonic time in nanoseconds.
@@ -143,6 +140,24 @@ pub(crate) fn hot_tag_word() -> usize {
 #[inline(always)]
 pub(crate) fn hot_phase() -> usize {
     read_hot!("24")
+}
+
+/// The hot words of this thread. They live as long as the thread.
+#[inline(always)]
+pub(crate) fn hot_words() -> &'static HotWords {
+    let at: usize;
+    // SAFETY: the symbol's offset and the thread's base are readable in every thread.
+    unsafe {
+        asm!(
+            "mov {at}, qword ptr [rip + codetag_hot_words@GOTTPOFF]",
+            "add {at}, qword ptr fs:[0]",
+            at = out(reg) at,
+            options(readonly, nostack, pure),
+        );
+    }
+    // SAFETY: the symbol is 32 bytes, aligned to 8, that hold four words; whoever keeps the reference
+    // beyond the thread's life says why it is not used then.
+    unsafe { &*ptr::with_exposed_provenance(at) }
 }
 
 /// Sets all four hot words of this thread.

@@ -17,8 +17,29 @@ mod portable;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable))))]
 pub(crate) use portable::*;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable)))]
+mod text;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable)))]
+pub(crate) use text::{TextError, write_text};
+
+mod hot;
 mod process;
-pub(crate) use process::{at_exit, env_at_start};
+pub(crate) use hot::HotWords;
+pub(crate) use process::{at_exit, at_fork, env_at_start};
+
+#[cfg(feature = "debug")]
+mod stderr;
+#[cfg(feature = "debug")]
+pub(crate) use stderr::write_stderr;
+
+#[cfg(unix)]
+mod signal;
+#[cfg(unix)]
+pub(crate) use signal::*;
+#[cfg(not(unix))]
+mod signal_none;
+#[cfg(not(unix))]
+pub(crate) use signal_none::*;
 
 /// The size of a page that [`release_pages`] works in, in bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;

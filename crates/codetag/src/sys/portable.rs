@@ -4,7 +4,10 @@
 //!
 //! As in the parent module. The hot words are a const-initialised thread-local without destructor.
 
-use core::cell::Cell;
+use super::HotWords;
+use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, AtomicUsize};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::time::Instant;
 
@@ -53,23 +56,21 @@ pub(crate) fn yield_now() {
     std::thread::yield_now();
 }
 
-struct Hot {
-    heap: Cell<usize>,
-    number: Cell<u64>,
-    tag_word: Cell<usize>,
-    phase: Cell<usize>,
-}
-
 thread_local! {
-    static HOT: Hot = const {
-        Hot { heap: Cell::new(0), number: Cell::new(0), tag_word: Cell::new(0), phase: Cell::new(0) }
+    static HOT: HotWords = const {
+        HotWords {
+            heap: AtomicUsize::new(0),
+            number: AtomicU64::new(0),
+            tag_word: AtomicUsize::new(0),
+            phase: AtomicUsize::new(0),
+        }
     };
 }
 
 /// The address of this thread's heap; of the heap that is always empty while it has none.
 #[inline(always)]
 pub(crate) fn hot_heap() -> usize {
-    let heap = HOT.with(|h| h.heap.get());
+    let heap = HOT.with(|h| h.heap.load(Relaxed));
     if heap == 0 {
         (&raw const crate::alloc::NO_HEAP).addr()
     } else {
@@ -80,13 +81,13 @@ pub(crate) fn hot_heap() -> usize {
 /// The number of this thread's heap; 0 while it has none.
 #[inline(always)]
 pub(crate) fn hot_number() -> u64 {
-    HOT.with(|h| h.number.get())
+    HOT.with(|h| h.number.load(Relaxed))
 }
 
 /// The address of this thread's current tag word.
 #[inline(always)]
 pub(crate) fn hot_tag_word() -> usize {
-    let word = HOT.with(|h| h.tag_word.get());
+    let word = HOT.with(|h| h.tag_word.load(Relaxed));
     if word == 0 {
         (&raw const crate::alloc::UNTAGGED_WORD).addr()
     } else {
@@ -97,15 +98,21 @@ pub(crate) fn hot_tag_word() -> usize {
 /// What this thread's life has come to; the meaning is `thread`'s.
 #[inline(always)]
 pub(crate) fn hot_phase() -> usize {
-    HOT.with(|h| h.phase.get())
+    HOT.with(|h| h.phase.load(Relaxed))
+}
+
+/// The hot words of this thread. They live as long as the thread.
+pub(crate) fn hot_words() -> &'static HotWords {
+    // SAFETY: without a destructor they are there as long as the thread; whoever keeps the reference
+    // beyond that says why it is not used then.
+    HOT.with(|h| unsafe { &*ptr::from_ref(h) })
 }
 
 /// Sets all four hot words of this thread.
 pub(crate) fn set_hot(heap: usize, number: u64, tag_word: usize, phase: usize) {
     HOT.with(|h| {
-        h.heap.set(heap);
-        h.number.set(number);
-        h.tag_word.set(tag_word);
-        h.phase.set(phase);
+        h.restore(heap, number);
+        h.tag_word.store(tag_word, Relaxed);
+        h.phase.store(phase, Relaxed);
     });
 }

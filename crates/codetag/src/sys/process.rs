@@ -31,6 +31,20 @@ pub(crate) fn at_exit(f: extern "C" fn()) {
     unsafe { libc::atexit(f) };
 }
 
+/// Runs `prepare` before each fork, and after it `parent` and `child` in their processes.
+#[cfg(unix)]
+pub(crate) fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
+    type Handler = unsafe extern "C" fn();
+    // SAFETY: functions without preconditions; failure to register only loses the calls.
+    unsafe {
+        libc::pthread_atfork(
+            Some(prepare as Handler),
+            Some(parent as Handler),
+            Some(child as Handler),
+        );
+    }
+}
+
 /// None: only an allocating call could tell.
 #[cfg(not(unix))]
 pub(crate) fn env_at_start(_name: &CStr, _to: &mut [u8]) -> Option<usize> {
@@ -40,3 +54,7 @@ pub(crate) fn env_at_start(_name: &CStr, _to: &mut [u8]) -> Option<usize> {
 /// Nothing: there is no way to ask for it.
 #[cfg(not(unix))]
 pub(crate) fn at_exit(_f: extern "C" fn()) {}
+
+/// Nothing: there is no fork.
+#[cfg(not(unix))]
+pub(crate) fn at_fork(_: extern "C" fn(), _: extern "C" fn(), _: extern "C" fn()) {}

@@ -155,6 +155,22 @@ impl Ids {
         u16::try_from(next - 1).unwrap_or(u16::MAX)
     }
 
+    /// In a forked child: completes what threads that are gone were doing. The pages of the parent were
+    /// copied one after the other, so a tag may lack the id that its slot gives it.
+    pub(super) fn complete(&self) {
+        for id in 1..=LAST_ID {
+            let tag = self.slot(id).map(|slot| slot.load(Ordering::Acquire));
+            // SAFETY: a slot that is not null is a `&'static CodeTag`.
+            let Some(tag) = tag.and_then(|tag| unsafe { tag.as_ref() }) else {
+                break;
+            };
+            let _ =
+                tag.id_word
+                    .compare_exchange(NO_ID, id << 16, Ordering::AcqRel, Ordering::Acquire);
+            self.next.fetch_max(id + 1, Ordering::AcqRel);
+        }
+    }
+
     pub(super) fn ids_left(&self) -> u32 {
         LAST_ID - u32::from(self.max_id())
     }

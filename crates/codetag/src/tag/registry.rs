@@ -65,6 +65,11 @@ pub(crate) fn by_id(id: u16) -> Option<&'static CodeTag> {
     IDS.by_id(id)
 }
 
+/// In a forked child: completes what threads that are gone were doing.
+pub(crate) fn complete_ids() {
+    IDS.complete();
+}
+
 /// How many more tags can get an id.
 pub(crate) fn ids_left() -> u32 {
     IDS.ids_left()

@@ -16,19 +16,26 @@ mod inner;
 mod labels;
 mod page;
 mod runner;
+mod sandbox;
+mod sites;
 mod slots;
 mod text;
 mod watch;
 
 mod control;
 mod faults;
+mod forks;
 mod layouts;
 mod lives;
 mod model;
 mod motion;
 mod pages;
 mod patterns;
+mod signals;
+mod soak;
+mod switch;
 mod threads;
+mod toggles;
 
 use codetag::TagAlloc;
 use inner::{INNER, TestInner};
@@ -46,10 +53,15 @@ fn main() -> ExitCode {
         lives::programs(),
         threads::programs(),
         faults::programs(),
+        forks::programs(),
         layouts::programs(),
         motion::programs(),
         pages::programs(),
         control::programs(),
+        signals::programs(),
+        switch::programs(),
+        toggles::programs(),
+        soak::programs(),
     ]
     .into_iter()
     .flatten()

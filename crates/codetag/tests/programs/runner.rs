@@ -96,7 +96,7 @@ pub(crate) fn main(programs: &[Program]) -> ExitCode {
 }
 
 /// Other threads may be parked until the one that panics lets them go.
-fn end_at_first_panic() {
+pub(crate) fn end_at_first_panic() {
     let says = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         says(info);
@@ -104,12 +104,18 @@ fn end_at_first_panic() {
     }));
 }
 
-fn in_child(program: Program) -> Result<(), Failed> {
-    let mut command = Command::new(env::current_exe()?);
+/// What runs a program in a process of its own, with `CODETAG` unset.
+pub(crate) fn command(name: &str) -> Command {
+    let mut command = Command::new(env::current_exe().expect("this program's file"));
     command
-        .env(CHILD, program.name)
+        .env(CHILD, name)
         .env_remove("CODETAG")
         .stdin(Stdio::null());
+    command
+}
+
+fn in_child(program: Program) -> Result<(), Failed> {
+    let mut command = command(program.name);
     if let Some(value) = program.codetag {
         command.env("CODETAG", value);
     }

@@ -29,6 +29,10 @@ pub(crate) fn programs() -> Vec<Program> {
             "slabs_of_a_parked_thread_are_released_by_who_empties_them",
             parked_owner,
         ),
+        Program::new(
+            "what_thirty_two_parked_threads_allocated_is_given_back_when_another_frees_it",
+            parked_thirty_two,
+        ),
         Program::new("slots_that_threads_left_free_are_used_by_others", left_free),
         Program::new(
             "slots_around_a_survivor_are_used_again_by_the_owner",
@@ -155,7 +159,7 @@ fn batch(i: usize) -> Vec<Box<[u8]>> {
 }
 
 fn freed_elsewhere() {
-    let batches = rounds(1_000, 10_000);
+    let batches = rounds(1_000, 100_000);
     enable();
     let (send, receive) = sync_channel::<Vec<Box<[u8]>>>(2);
     let other = thread::spawn(move || receive.into_iter().map(|b| b.len()).sum::<usize>());
@@ -248,6 +252,91 @@ fn parked_owner() {
         "{held} B are held for nothing"
     );
     parked.leave();
+}
+
+/// A list of objects of 64 bytes.
+struct Node {
+    next: Option<Box<Node>>,
+    _rest: [u64; 7],
+}
+
+#[codetag::alloc_tag]
+fn chain(n: usize) -> Option<Box<Node>> {
+    let mut first = None;
+    for i in 0..n as u64 {
+        first = Some(Box::new(Node {
+            next: first,
+            _rest: [i; 7],
+        }));
+    }
+    first
+}
+
+fn drop_chain(mut first: Option<Box<Node>>) {
+    while let Some(node) = first {
+        first = node.next;
+    }
+}
+
+/// Bytes of this process that are in memory; none where the system does not say.
+fn resident_bytes() -> Option<u64> {
+    let said = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = said.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * 4096)
+}
+
+fn parked_thirty_two() {
+    const THREADS: usize = 32;
+    const OBJ_BYTES: usize = size_of::<Node>();
+    const { assert!(OBJ_BYTES == 64) };
+    let each = rounds(2 << 20, 32 << 20) / OBJ_BYTES;
+    enable();
+    let before = resident_bytes();
+    let mut parked = Vec::new();
+    let mut chains = Vec::new();
+    for _ in 0..THREADS {
+        let (thread, chain) = Parked::after(move || chain(each));
+        parked.push(thread);
+        chains.push(chain);
+    }
+    let objs = (THREADS * each) as u64;
+    assert_owned("threads::chain", objs, objs * OBJ_BYTES as u64);
+    drop_elsewhere(Chains(chains));
+    assert_owned("threads::chain", 0, 0);
+    codetag::shrink();
+    // A thread keeps its caches and its current slab of each class that it used.
+    let slabs: u64 = quiet().classes().map(|c| c.slabs).sum();
+    let due = (1 << 20) + (THREADS as u64 + 1) * (256 << 10) + slabs * (64 << 10);
+    let held = held_bytes();
+    assert!(
+        held <= due,
+        "{held} B are held for nothing, at most {due} are due"
+    );
+    let of_its_class = quiet()
+        .classes()
+        .find(|c| c.slot_bytes == 64)
+        .map_or(0, |c| c.slabs);
+    assert!(of_its_class <= THREADS as u64 + 1, "{of_its_class} slabs");
+    if let (true, Some(before), Some(now)) = (cfg!(not(codetag_portable)), before, resident_bytes())
+    {
+        let grown = now.saturating_sub(before);
+        // Beside the heap: the stacks and the heaps of the threads, and pages of the tests themselves.
+        let others = THREADS as u64 * (64 << 10) + (4 << 20);
+        assert!(
+            grown <= held + others,
+            "{grown} B more in memory, {held} B held"
+        );
+    }
+    parked.into_iter().for_each(Parked::leave);
+}
+
+/// Lists, dropped one object after the other.
+struct Chains(Vec<Option<Box<Node>>>);
+
+impl Drop for Chains {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(drop_chain);
+    }
 }
 
 #[codetag::alloc_tag]

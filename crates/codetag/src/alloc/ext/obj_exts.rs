@@ -55,7 +55,8 @@ pub(crate) fn store(to: &'static AtomicU32, at: *mut u8, bytes: usize) -> *mut u
 #[inline(never)]
 fn store_first(tag: &'static CodeTag, to: &AtomicU32, at: *mut u8, bytes: usize) -> *mut u8 {
     to.store(tag.assign() | bytes as u32, Relaxed);
-    at
+    // Seen to return its argument, this would become a call in the fast path, which saves registers.
+    core::hint::black_box(at)
 }
 
 /// Clears the ref of a slot that is about to be freed.

@@ -9,6 +9,10 @@ use super::super::heap::Bin;
 use super::super::slab::Slab;
 use super::{Owner, PageExtUsage};
 use crate::control::{EnableError, StateKind};
+use crate::protocol::SpinLock;
+
+/// Nothing changes; a fork locks it all the same.
+pub(crate) static CHANGE: SpinLock = SpinLock::new();
 
 pub(crate) fn geometry(class: Class) -> Geometry {
     class.geometry(false)
@@ -34,6 +38,18 @@ pub(crate) fn mark(_slab: &'static Slab, at: *mut u8, _bytes: usize) -> *mut u8 
 
 #[inline(always)]
 pub(crate) fn unmark(_slab: &Slab, _at: *mut u8) {}
+
+pub(crate) fn is_marked(_slab: &Slab, _at: *mut u8) -> bool {
+    false
+}
+
+#[cfg_attr(
+    not(feature = "debug"),
+    allow(dead_code, reason = "only the page of a fault asks")
+)]
+pub(crate) fn owner_id(_slab: &Slab, _at: *mut u8) -> Option<u16> {
+    None
+}
 
 #[inline(always)]
 pub(crate) fn remark(_slab: &Slab, _at: *mut u8, _bytes: usize) {}
@@ -73,6 +89,11 @@ pub(crate) fn for_each_large(_visit: impl FnMut(usize, u32)) {}
 /// No table.
 pub(crate) fn page_ext_usage() -> PageExtUsage {
     PageExtUsage::default()
+}
+
+/// There is nothing to start.
+pub(crate) fn start_error() -> i32 {
+    0
 }
 
 /// Changes of the switch so far.

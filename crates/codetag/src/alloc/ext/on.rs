@@ -5,29 +5,33 @@
 //! As of `path`: slots that come in are live, so their slabs are cut, and slabs are cut with refs
 //! unless the state is never, in which no site is ever on.
 
+use super::super::chunk;
 use super::super::class::{Class, Geometry, SMALL_MAX};
 use super::super::heap::Bin;
 use super::super::path;
 use super::super::slab::{Slab, ref_at};
+use super::super::thread::Change;
 pub(crate) use super::page_ext::{for_each as for_each_large, usage as page_ext_usage};
-use super::switch::{self, Flags};
+use super::switch::{self, Switch};
 use super::{Owner, obj_exts, page_ext};
 use crate::control::{EnableError, StateKind};
 use crate::protocol::{SpinLock, Std, Toggle, ToggleError};
 use crate::tag;
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
 static TOGGLE: Toggle<Std> = Toggle::from_word(AtomicU32::new(0));
 /// Serialises changes. Taken before every other lock.
-static CHANGE: SpinLock = SpinLock::new();
+pub(crate) static CHANGE: SpinLock = SpinLock::new();
 /// Rises when a change begins and when it ends.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 /// Set before the first slab is cut, never changed after: no extension memory.
 static NEVER: AtomicBool = AtomicBool::new(false);
+/// Why the sites could not be flipped at the start, as the system's error number; 0 if they could.
+static START_ERROR: AtomicI32 = AtomicI32::new(0);
 
-const SITES: Flags = Flags {
+const SITES: Switch = Switch {
     clear: clear_all,
     works,
 };
@@ -62,7 +66,7 @@ pub(crate) fn must_clear() -> bool {
 /// `at` was taken from `bin` just now.
 #[inline(always)]
 pub(crate) unsafe fn mark_in(bin: &Bin, at: *mut u8, bytes: usize) -> *mut u8 {
-    if switch::alloc_on() {
+    if switch::alloc_site() {
         let (refs, shift) = (bin.refs.load(Relaxed), bin.shift.load(Relaxed));
         // SAFETY: a bin that had a slot has its slab's words.
         obj_exts::store(unsafe { ref_at(at, refs, shift) }, at, bytes)
@@ -71,7 +75,7 @@ pub(crate) unsafe fn mark_in(bin: &Bin, at: *mut u8, bytes: usize) -> *mut u8 {
     }
 }
 
-/// The same for a slot of a known slab.
+/// The same for a slot of a known slab, from the slow path.
 #[inline(always)]
 pub(crate) fn mark(slab: &'static Slab, at: *mut u8, bytes: usize) -> *mut u8 {
     if switch::alloc_on() {
@@ -85,7 +89,7 @@ pub(crate) fn mark(slab: &'static Slab, at: *mut u8, bytes: usize) -> *mut u8 {
 /// The first thing a free does.
 #[inline(always)]
 pub(crate) fn unmark(slab: &Slab, at: *mut u8) {
-    if switch::free_on() {
+    if switch::free_site() {
         obj_exts::clear(slab, at);
     }
 }
@@ -98,11 +102,27 @@ pub(crate) fn remark(slab: &Slab, at: *mut u8, bytes: usize) {
     }
 }
 
+/// Whether a slot has a ref.
+pub(crate) fn is_marked(slab: &Slab, at: *mut u8) -> bool {
+    // SAFETY: the caller has a slot of the slab; a state of never has no refs, and no site was ever on.
+    !never() && unsafe { slab.ref_of(at) }.load(Relaxed) != 0
+}
+
+/// The id of a slot's owner; none if the slot has no ref.
+#[cfg_attr(
+    not(feature = "debug"),
+    allow(dead_code, reason = "only the page of a fault asks")
+)]
+pub(crate) fn owner_id(slab: &Slab, at: *mut u8) -> Option<u16> {
+    is_marked(slab, at).then(|| (obj_exts::owner(slab, at) >> 16) as u16)
+}
+
 /// A realloc that moved: without a scope the owner stays.
 pub(crate) fn inherit(from: *mut u8, from_large: bool, to: *mut u8, to_large: bool) {
     if !switch::free_on() || obj_exts::current_word() != 0 {
         return;
     }
+    let _change = Change::new();
     let word = if from_large {
         page_ext::owner(from)
     } else {
@@ -155,27 +175,41 @@ fn clear_all() {
     page_ext::clear_all();
 }
 
-/// The self-test: a block gets a ref of its own size, and loses it.
+/// The self-test: a block gets a ref of its own size from a real allocation, and loses it by a real
+/// free. What a slab that is recut meanwhile says of its ref says nothing of the switch.
 fn works() -> bool {
+    const TURNS: usize = 16;
+    // Most come from the bin, where the site is that of nearly every allocation.
+    (0..TURNS).filter(|_| works_once()).count() > TURNS / 2
+}
+
+fn works_once() -> bool {
     const BYTES: usize = 24;
-    let layout = Layout::new::<[u8; BYTES]>();
     const { assert!(BYTES <= SMALL_MAX) };
+    let layout = Layout::new::<[u8; BYTES]>();
     // SAFETY: the layout is not of zero size, and the block is freed below.
     let at = unsafe { path::alloc(layout) };
-    if at.is_null() {
-        // Without memory there is nothing to be wrong about.
-        return true;
-    }
-    // SAFETY: a live small block's slab is cut with refs, and stays cut while the block lives.
+    // Without memory there is nothing to be wrong about.
+    at.is_null()
+        // SAFETY: a live small block's slab is cut with refs, and its chunk is pinned by then.
+        || chunk::pinned(at, || unsafe { loses_its_ref(at, layout, BYTES as u32) })
+}
+
+/// Frees a block and says whether it had a ref before, and none after.
+///
+/// # Safety
+///
+/// `at` is a live small block of this layout, which the caller gives up; its slab was cut with refs,
+/// and its chunk stays mapped.
+unsafe fn loses_its_ref(at: *mut u8, layout: Layout, bytes: u32) -> bool {
+    // SAFETY: as the caller's.
     let slab = unsafe { Slab::of(at) };
-    // SAFETY: as above.
+    // SAFETY: as the caller's.
     let r = unsafe { slab.ref_of(at) };
-    let marked = r.load(Relaxed) & !tag::NO_ID == BYTES as u32;
-    unmark(slab, at);
-    let cleared = r.load(Relaxed) == 0;
-    // SAFETY: allocated above with this layout.
+    let marked = r.load(Relaxed) & !tag::NO_ID == bytes;
+    // SAFETY: as the caller's.
     unsafe { path::dealloc(at, layout) };
-    marked && cleared
+    marked && r.load(Relaxed) == 0
 }
 
 /// Before the first allocation is served.
@@ -183,8 +217,9 @@ pub(crate) fn start(never: bool, on: bool) {
     NEVER.store(never, Relaxed);
     if on && !never {
         tag::assign_listed();
-        // The flag form cannot fail.
-        let _ = TOGGLE.start_on(&SITES);
+        if let Err(ToggleError::Site(e)) = TOGGLE.start_on(&SITES) {
+            START_ERROR.store(e.number(), Relaxed);
+        }
     }
 }
 
@@ -202,7 +237,9 @@ pub(crate) fn enable(changed: impl FnOnce()) -> Result<(), EnableError> {
     let outcome = TOGGLE.enable(&SITES);
     CHANGES.fetch_add(1, SeqCst);
     outcome.map_err(|e| match e {
-        ToggleError::Site(never) => match never {},
+        ToggleError::Site(e) => EnableError::TextNotWritable {
+            source: std::io::Error::from_raw_os_error(e.number()),
+        },
         ToggleError::NoBarrier => EnableError::NoBarrier,
         ToggleError::NoEffect => EnableError::NoEffect,
     })?;
@@ -215,12 +252,14 @@ pub(crate) fn disable(changed: impl FnOnce()) {
     let _change = CHANGE.lock();
     if TOGGLE.is_on() {
         CHANGES.fetch_add(1, SeqCst);
-        // The flag form cannot fail.
+        // If the sites of allocation cannot be flipped any more, all stays as it is.
         let _ = TOGGLE.disable(&SITES);
-        // Nobody asks for them before the next clearing pass.
-        page_ext::clear_all();
+        if !TOGGLE.is_on() {
+            // Nobody asks for them before the next clearing pass.
+            page_ext::clear_all();
+            changed();
+        }
         CHANGES.fetch_add(1, SeqCst);
-        changed();
     }
 }
 
@@ -233,6 +272,11 @@ pub(crate) fn kind() -> StateKind {
     } else {
         StateKind::Off
     }
+}
+
+/// The system's error number for a start that failed; 0 for one that did not.
+pub(crate) fn start_error() -> i32 {
+    START_ERROR.load(Relaxed)
 }
 
 /// Changes of the switch so far.

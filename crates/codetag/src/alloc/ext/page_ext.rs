@@ -12,6 +12,7 @@
 //!
 //! A table is reached under its lock only, and is as long as `capacity` says.
 
+use super::super::fork;
 use super::Owner;
 use crate::protocol::SpinLock;
 use crate::sys;
@@ -275,13 +276,15 @@ pub(crate) fn clear_all() {
 /// Calls `visit` with requested bytes and id word of every entry.
 pub(crate) fn for_each(mut visit: impl FnMut(usize, u32)) {
     for shard in &TABLES {
-        shard.with(|t| {
-            for i in 0..t.capacity {
-                let e = *t.entry(i);
-                if e.addr != 0 {
-                    visit(e.bytes, e.word);
+        fork::as_reader(|| {
+            shard.with(|t| {
+                for i in 0..t.capacity {
+                    let e = *t.entry(i);
+                    if e.addr != 0 {
+                        visit(e.bytes, e.word);
+                    }
                 }
-            }
+            });
         });
     }
 }
@@ -290,10 +293,12 @@ pub(crate) fn for_each(mut visit: impl FnMut(usize, u32)) {
 pub(crate) fn usage() -> super::PageExtUsage {
     let mut sum = super::PageExtUsage::default();
     for shard in &TABLES {
-        shard.with(|t| {
-            sum.table_bytes += map_bytes(t.capacity) as u64;
-            sum.missed_objs += t.missed_objs;
-            sum.version += t.version;
+        fork::as_reader(|| {
+            shard.with(|t| {
+                sum.table_bytes += map_bytes(t.capacity) as u64;
+                sum.missed_objs += t.missed_objs;
+                sum.version += t.version;
+            });
         });
     }
     sum

@@ -48,19 +48,26 @@ pub(crate) enum Op {
 pub(crate) trait Source {
     /// A number below `n`; none when there are no more.
     fn below(&mut self, n: u32) -> Option<u32>;
+    /// Whether the next operation may be one that takes long: on another thread, of many bytes, of the whole
+    /// heap. A run of a billion cannot do with all of them.
+    fn is_long(&mut self) -> bool {
+        true
+    }
 }
 
 /// Seeded random numbers for a number of operations.
 pub(crate) struct Random {
     rng: Rng,
     ops_left: u64,
+    is_quick: bool,
 }
 
 impl Random {
-    pub(crate) fn new(seed: u64, ops: u64) -> Self {
+    pub(crate) fn new(seed: u64, ops: u64, is_quick: bool) -> Self {
         Self {
             rng: Rng::with_seed(seed),
             ops_left: ops,
+            is_quick,
         }
     }
 }
@@ -71,6 +78,10 @@ impl Source for Random {
             self.ops_left = self.ops_left.checked_sub(1)?;
         }
         Some(self.rng.u32(..n))
+    }
+
+    fn is_long(&mut self) -> bool {
+        !self.is_quick || self.rng.u32(..128) == 0
     }
 }
 
@@ -99,6 +110,9 @@ const KINDS: u32 = 4000;
 /// The next operation; none when the source has no more.
 pub(crate) fn next(source: &mut impl Source) -> Option<Op> {
     let kind = source.below(KINDS)?;
+    if !source.is_long() {
+        return quick(source, kind);
+    }
     // Half of the work on the interpreter's own thread, which is quicker.
     let thread = source.below(2 * THREADS - 2)?.saturating_sub(THREADS - 2) as u8;
     Some(match kind {
@@ -130,6 +144,32 @@ pub(crate) fn next(source: &mut impl Source) -> Option<Op> {
         3978..3986 => Op::Shrink { thread },
         3986..3999 => Op::Snapshot,
         _ => Op::Texts,
+    })
+}
+
+/// One of the three kinds that are nearly all, of few bytes, on the interpreter's own thread.
+fn quick(source: &mut impl Source, kind: u32) -> Option<Op> {
+    let size = |source: &mut _| Some(1 + Source::below(source, 512)? as usize);
+    Some(match kind {
+        0..1500 => Op::Alloc {
+            label: label(source)?,
+            thread: 0,
+            size: size(source)?,
+            align_shift: source.below(5)? as u8,
+            zeroed: false,
+            starved: false,
+        },
+        1500..2900 => Op::Free {
+            thread: 0,
+            pick: pick(source)?,
+        },
+        _ => Op::Realloc {
+            label: label(source)?,
+            thread: 0,
+            pick: pick(source)?,
+            size: size(source)?,
+            starved: false,
+        },
     })
 }
 
