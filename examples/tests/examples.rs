@@ -257,3 +257,56 @@ fn own_inner_agrees_with_its_page() {
         stderr(&output)
     );
 }
+
+#[test]
+fn find_a_leak_writes_profiles_that_point_at_it() {
+    let folder = Scratch::new("leak");
+    let output = example("find_a_leak")
+        .arg(folder.0.join("deep"))
+        .output()
+        .expect("the example starts");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let profile = |name: &str| {
+        let file = File::open(folder.0.join("deep").join(name)).expect("written");
+        codetag_export::read(file).expect("a profile")
+    };
+    let diff = codetag_export::Diff::new(&profile("before.json"), &profile("after.json"));
+    let of = |function: &str| {
+        let is_it = |change: &&codetag_export::Change| {
+            let tag = change.owner.tag();
+            tag.is_some_and(|tag| tag.function == function)
+        };
+        diff.changes.iter().find(is_it)
+    };
+    let picture = fs::read_to_string(folder.0.join("deep/growth.svg")).expect("written");
+    let Some(touch) = of("Service::touch") else {
+        assert!(tags_off());
+        return;
+    };
+    assert!(picture.contains("<title>Service::touch ("));
+    // An entry for each of 20,000 requests, and the nodes of the tree.
+    assert!(touch.delta().live_objs > 20_000);
+    assert!(touch.delta().bytes * 10 > (diff.after.bytes - diff.before.bytes) * 9);
+    // What is there by intention is bounded.
+    for function in ["Service::login", "Service::render"] {
+        let change = of(function).expect("listed");
+        assert!(change.before.bytes > 0);
+        assert!(
+            change.delta().bytes.abs() * 100 < touch.delta().bytes,
+            "{function}"
+        );
+    }
+}
+
+#[test]
+fn find_a_leak_says_what_it_cannot_do() {
+    let output = example("find_a_leak")
+        .arg("/proc/nowhere")
+        .output()
+        .expect("the example starts");
+    assert_eq!(output.status.code(), Some(1));
+    let last = stderr(&output).lines().last().expect("a message");
+    assert!(last.starts_with("find_a_leak: /proc/nowhere: "), "{last}");
+    let output = example("find_a_leak").args(["a", "b"]).output();
+    assert_eq!(output.expect("it starts").status.code(), Some(2));
+}

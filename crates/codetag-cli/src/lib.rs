@@ -6,8 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod cmd;
+mod figures;
+mod input;
 pub mod objsize;
 mod output;
+mod sink;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -26,4 +26,9 @@ macro_rules! table {
 table! {
     Lab => lab,
     Size => size,
+    Show => show,
+    Diff => diff,
+    Export => export,
+    Completions => completions,
+    Man => man,
 }
