@@ -23,6 +23,10 @@ pub const UNSAFE_SHIPPED: &[&str] = &[
     "crates/codetag/src/alloc/thread.rs",
     "crates/codetag/src/report/scratch.rs",
     "crates/codetag/src/scope/future.rs",
+    "crates/codetag/src/scope/in_tag.rs",
+    "crates/codetag/src/scope/in_tag_off.rs",
+    "crates/codetag/src/span/live.rs",
+    "crates/codetag/src/span/stack.rs",
     "crates/codetag/src/sys/linux.rs",
     "crates/codetag/src/sys/portable.rs",
     "crates/codetag/src/sys/process.rs",
@@ -58,6 +62,10 @@ pub const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
     (
         "crates/codetag/tests/programs/",
         "inner allocators of their own, and blocks of any alignment",
+    ),
+    (
+        "crates/codetag/tests/spans/tests/allocations.rs",
+        "allocators that count calls and make spans",
     ),
     ("examples/own_inner.rs", "an inner allocator of its own"),
 ];

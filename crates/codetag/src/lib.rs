@@ -41,6 +41,18 @@
 //! tag in the form of Linux's `/proc/allocinfo`. *Requested* bytes are what the program asked for,
 //! *slot* bytes what the objects really take.
 //!
+//! # Threads, tasks and spans
+//!
+//! Work that was wrapped (by [`TagHandle::scope`], [`TagHandle::wrap`] or [`FutureExt::in_tag`], with the
+//! handle of [`current`]) is charged to the tag that it was wrapped with, on whatever thread it runs and
+//! whatever scope that thread is in. Work that nobody wrapped is charged to the innermost scope of the thread
+//! that runs it: a new thread begins without one, a closure in a pool is charged to the scope that the pool's
+//! thread is in, a job that a waiting thread steals to the scope that waits. A scope is left as it was
+//! entered, also by a panic. A future has its tag for each poll and for its drop. The guard behind a scope
+//! cannot leave its thread.
+//!
+//! With the feature `tracing` spans are scopes too (`TagLayer`), and reports can be events (`report::emit`).
+//!
 //! # Costs
 //!
 //! Three configurations: *tags off* (compiled out, by `CODETAG_BUILD=off` at build time or
@@ -65,8 +77,10 @@ mod alloc;
 mod control;
 #[doc(hidden)]
 pub mod protocol;
-mod report;
+pub mod report;
 mod scope;
+#[cfg(feature = "tracing")]
+mod span;
 #[allow(unsafe_code, reason = "the operating system is called here")]
 mod sys;
 mod tag;
@@ -80,10 +94,14 @@ pub use control::{
     Action, EnableError, State, StateKind, UnknownWord, disable, enable, is_enabled, on_signal,
     on_signal_polled, poll, state,
 };
+#[doc(inline)]
 pub use report::{
     AllocInfo, ClassUsage, HeapTotals, ShowMem, Snapshot, TagUsage, Untracked, Usage, allocinfo,
     show_mem,
 };
+pub use scope::{FutureExt, InTag, TagHandle, current};
+#[cfg(feature = "tracing")]
+pub use span::TagLayer;
 pub use tag::{CodeTag, tags};
 
 /// The README's code, compiled and run as documentation tests.

@@ -14,8 +14,22 @@ use core::marker::PhantomData;
     reason = "a pinned field, and a word written before it is read"
 )]
 mod future;
+#[cfg(not(codetag_off))]
+mod handle;
+#[cfg(codetag_off)]
+#[path = "scope/handle_off.rs"]
+mod handle;
+#[cfg(not(codetag_off))]
+#[allow(unsafe_code, reason = "a pinned field")]
+mod in_tag;
+#[cfg(codetag_off)]
+#[path = "scope/in_tag_off.rs"]
+#[allow(unsafe_code, reason = "a pinned field")]
+mod in_tag;
 
 pub use future::{Place, TagFuture};
+pub use handle::{TagHandle, current};
+pub use in_tag::{FutureExt, InTag};
 
 thread_local! {
     /// Who is allocating now. Const-initialised and without drop: usable for as long as the thread runs.
@@ -33,6 +47,20 @@ pub(crate) fn current_word() -> *const Cell<&'static CodeTag> {
 #[inline]
 pub(crate) fn current_tag() -> &'static CodeTag {
     CURRENT.get()
+}
+
+/// Makes `tag` the current tag of this thread; returns the one before.
+#[inline(always)]
+#[cfg_attr(codetag_off, allow(dead_code, reason = "who calls it is compiled out"))]
+pub(crate) fn swap_current(tag: &'static CodeTag) -> &'static CodeTag {
+    CURRENT.replace(tag)
+}
+
+/// Makes `tag` the current tag of this thread.
+#[inline(always)]
+#[cfg_attr(codetag_off, allow(dead_code, reason = "who calls it is compiled out"))]
+pub(crate) fn set_current(tag: &'static CodeTag) {
+    CURRENT.set(tag);
 }
 
 /// An entered scope; dropping it makes the tag current again that was current before.

@@ -1,7 +1,8 @@
 //! The page.
 
 use super::size::{SignedSize, Size};
-use super::snapshot::{Snapshot, TagUsage};
+use super::snapshot::Snapshot;
+use super::top;
 use crate::control::StateKind;
 use crate::tag::{self, CodeTag};
 use core::fmt;
@@ -136,21 +137,10 @@ impl ShowMem {
         if self.lacks_memory() {
             return writeln!(f, "no memory for per-tag figures");
         }
-        // Picks the largest that is smaller than the last one picked: no list to allocate.
-        let mut last: Option<(u64, &'static CodeTag)> = None;
-        for _ in 0..self.top {
-            let rank = |u: &TagUsage| (u.live_bytes, core::ptr::from_ref(u.tag).addr());
-            let limit = last.map(|(bytes, tag)| (bytes, core::ptr::from_ref(tag).addr()));
-            let next = self
-                .snapshot
-                .usages()
-                .filter(|u| limit.is_none_or(|l| rank(u) < l))
-                .max_by_key(rank);
-            let Some(usage) = next else { break };
+        for usage in top::top(&self.snapshot, self.top) {
             write!(f, "{:>12} {:>8} ", Size(usage.live_bytes), usage.live_objs)?;
             place(f, usage.tag)?;
             writeln!(f)?;
-            last = Some((usage.live_bytes, usage.tag));
         }
         Ok(())
     }
@@ -207,22 +197,17 @@ fn counted(
     )
 }
 
-/// `FILE:LINE [CRATE] func:FUNC`, with the name behind it if the tag has one, its spaces as `_`.
+/// `FILE:LINE [CRATE] func:FUNC`, with the name behind it if the tag has one.
 pub(super) fn place(f: &mut fmt::Formatter<'_>, tag: &CodeTag) -> fmt::Result {
-    write!(
-        f,
-        "{}:{} [{}] func:{}",
-        tag.file(),
-        tag.line(),
-        tag.krate(),
-        tag.function()
-    )?;
-    match tag.name() {
-        // A space would end the value.
-        Some(name) => name
-            .split_whitespace()
-            .enumerate()
-            .try_for_each(|(i, word)| write!(f, "{}{word}", if i == 0 { " name:" } else { "_" })),
-        None => Ok(()),
-    }
+    write!(f, "{}:{} [{}]", tag.file(), tag.line(), tag.krate())?;
+    value(f, "func", tag.function())?;
+    tag.name().map_or(Ok(()), |name| value(f, "name", name))
+}
+
+/// ` KEY:VALUE`, the spaces of the value, which would end it, as `_`.
+fn value(f: &mut fmt::Formatter<'_>, key: &str, value: &str) -> fmt::Result {
+    write!(f, " {key}:")?;
+    let mut words = value.split_whitespace();
+    f.write_str(words.next().unwrap_or_default())?;
+    words.try_for_each(|word| write!(f, "_{word}"))
 }

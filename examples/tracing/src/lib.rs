@@ -1,0 +1,1 @@
+//! Holds nothing: the package exists for its example, `tracing_spans`.
