@@ -15,7 +15,7 @@ shared! {
     figures "../../crates/codetag/tests/programs/figures.rs";
     inner "../../crates/codetag/tests/programs/inner.rs";
     labels "../../crates/codetag/tests/programs/labels.rs";
-    model "../../crates/codetag/tests/programs/model.rs";
+    model "../../crates/codetag/tests/programs/model/mod.rs";
     page "../../crates/codetag/tests/programs/page.rs";
     runner "../../crates/codetag/tests/programs/runner.rs";
     slots "../../crates/codetag/tests/programs/slots.rs";

@@ -37,20 +37,7 @@ pub enum Step {
 pub type Order = [&'static [Step]; 3];
 
 /// The order that ships.
-///
-/// Between the pass and the flip of allocation stands a barrier here. On x86-64, where sites are flipped
-/// while threads run, [`Toggle::enable`] needs none: stores stay in their order, and what follows a
-/// branch comes after it. Relaxed atomics promise neither; [`NOTHING_AFTER_CLEAR`] shows what a machine
-/// without these two orders would do.
-pub const SHIPPED: Order = [
-    &[Step::Free, Step::Realloc],
-    &[Step::Clear],
-    &[Step::Barrier, Step::Alloc],
-];
-
-/// As [`SHIPPED`], with no order between the last store of the pass and the flip.
-pub const NOTHING_AFTER_CLEAR: Order =
-    [&[Step::Free, Step::Realloc], &[Step::Clear], &[Step::Alloc]];
+pub const SHIPPED: Order = [&[Step::Free, Step::Realloc], &[Step::Clear], &[Step::Alloc]];
 
 /// How the machine differs from the one that ships.
 #[derive(Clone, Copy, Debug)]

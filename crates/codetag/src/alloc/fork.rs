@@ -100,7 +100,9 @@ pub(crate) fn wait() {
 /// Notes a slab again that the forking thread has just changed.
 #[inline]
 pub(crate) fn note(slab: &Slab) {
-    if GATE.load(Relaxed) & CLOSED != 0 {
+    // Another thread may come here late from an operation that it was in the middle of, and no longer
+    // touches the slab, which may be gone.
+    if GATE.load(Relaxed) & CLOSED != 0 && is_forker() {
         slab.note_for_fork();
     }
 }

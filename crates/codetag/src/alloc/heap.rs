@@ -96,6 +96,11 @@ impl Bin {
         unsafe { self.slab.load(Relaxed).as_ref() }
     }
 
+    /// Whether slots are taken from `slab` now. For anyone: a bin's slab may be gone by the time it is read.
+    pub(crate) fn is_of(&self, slab: &Slab) -> bool {
+        ptr::eq(self.slab.load(Relaxed), slab)
+    }
+
     /// Slots in the list, as of now.
     pub(crate) fn left(&self) -> u32 {
         self.left.load(Relaxed)
@@ -332,7 +337,7 @@ impl Heap {
     #[cold]
     #[inline(never)]
     pub(crate) fn emptied(&'static self, slab: &'static Slab) {
-        if ptr::eq(self.bin(slab.class()).slab.load(Relaxed), slab) {
+        if self.bin(slab.class()).is_of(slab) {
             // Current: it goes on from its own list.
             return;
         }

@@ -148,10 +148,7 @@ fn look(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Look {
 
 fn left_in_bin(slab: &Slab, class: Class) -> u32 {
     let bin = slab.owner_heap().bin(class);
-    match bin.slab() {
-        Some(s) if core::ptr::eq(s, slab) => bin.left(),
-        _ => 0,
-    }
+    if bin.is_of(slab) { bin.left() } else { 0 }
 }
 
 fn copy_refs(slab: &Slab, copy: &mut [u32]) -> usize {

@@ -1,7 +1,7 @@
 //! Turning the sites on and off while threads run.
 //!
-//! `enable()`: announce; barrier; free and realloc sites; barrier; clear every vector; alloc sites;
-//! barrier; self-test. `disable()`: alloc sites; barrier; free and realloc sites. Every other order
+//! `enable()`: announce; barrier; free and realloc sites; barrier; clear every vector; barrier; alloc
+//! sites; barrier; self-test. `disable()`: alloc sites; barrier; free and realloc sites. Every other order
 //! leaves tag refs of objects that are gone, or takes away those of objects that live. (The first
 //! barrier only asks whether there is one: nothing has been touched yet.)
 
@@ -123,6 +123,10 @@ impl<A: Atomics> Toggle<A> {
             return Err(ToggleError::NoBarrier);
         }
         sites.clear();
+        // A thread that sees the flip must not see, after it has stored a ref, that ref cleared.
+        if !sites.barrier() {
+            return Err(ToggleError::NoBarrier);
+        }
         sites.set_alloc(true).map_err(ToggleError::Site)?;
         if !sites.barrier() {
             return Err(ToggleError::NoBarrier);
@@ -241,7 +245,7 @@ mod tests {
         assert_eq!(toggle.enable(&sites), Ok(()));
         assert_eq!(
             sites.taken(),
-            "barrier, free on, barrier, clear, alloc on, barrier, test"
+            "barrier, free on, barrier, clear, barrier, alloc on, barrier, test"
         );
         assert!(toggle.is_on() && toggle.must_clear());
         assert_eq!(toggle.enable(&sites), Ok(()));
@@ -259,7 +263,7 @@ mod tests {
         assert_eq!(toggle.enable(&sites), Err(ToggleError::NoEffect));
         assert_eq!(
             sites.taken(),
-            "barrier, free on, barrier, clear, alloc on, barrier, test, alloc off, barrier, free off"
+            "barrier, free on, barrier, clear, barrier, alloc on, barrier, test, alloc off, barrier, free off"
         );
         assert!(!toggle.is_on() && !toggle.must_clear());
     }
