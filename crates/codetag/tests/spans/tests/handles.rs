@@ -7,7 +7,7 @@ use codetag_span_tests::{current, enable, live, tags_off};
 use std::future::Future;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::{Pin, pin};
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
@@ -118,6 +118,53 @@ fn a_stolen_job_is_the_thiefs() {
         found
     });
     assert_eq!(found, [("unwrapped", is("runs")), ("wrapped", is("asks"))]);
+}
+
+/// The jobs of `join` in a scope, on the waiting thread and on another. A job that was wrapped has its tag on
+/// either, one that was not the scope of the thread that runs it, and what they allocated is charged so.
+#[test]
+fn jobs_of_join_own_what_they_allocate() {
+    #[codetag::alloc_tag]
+    fn asks_in_pool() -> TagHandle {
+        codetag::current()
+    }
+    #[codetag::alloc_tag]
+    fn joins<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(2)
+        .build()
+        .unwrap();
+    enable();
+    // Each job waits for the other, so that each worker runs one.
+    let both = Barrier::new(2);
+    let job = |bytes: usize| {
+        let worker = rayon::current_thread_index();
+        both.wait();
+        (worker, current(), vec![1_u8; bytes])
+    };
+    let wrapped = pool.install(|| {
+        let handle = asks_in_pool();
+        joins(|| rayon::join(handle.wrap(|| job(1_001)), handle.wrap(|| job(2_002))))
+    });
+    assert_ne!(wrapped.0.0, wrapped.1.0);
+    assert_eq!(
+        (wrapped.0.1, wrapped.1.1),
+        (is("asks_in_pool"), is("asks_in_pool"))
+    );
+    let due = |objs, bytes| if tags_off() { (0, 0) } else { (objs, bytes) };
+    assert_eq!(live("asks_in_pool"), due(2, 3_003));
+    assert_eq!(live("joins"), (0, 0));
+
+    let plain = pool.install(|| joins(|| rayon::join(|| job(1_001), || job(2_002))));
+    assert_ne!(plain.0.0, plain.1.0);
+    // `join` runs its first job itself; the other worker, which stole the second, is in no scope.
+    assert_eq!((plain.0.1, plain.1.1), (is("joins"), "untagged"));
+    assert_eq!(live("joins"), due(1, 1_001));
+    assert_eq!(live("asks_in_pool"), due(2, 3_003));
+    drop((wrapped, plain));
+    assert_eq!((live("asks_in_pool"), live("joins")), ((0, 0), (0, 0)));
 }
 
 /// "A scope is left as it was entered, also by a panic."
