@@ -117,9 +117,10 @@ fn what_the_layer_allocates_is_charged_to_no_span() {
         info_span!("maker").in_scope(|| {
             // A callsite that is seen for the first time, by a layer that is made here, and a deep stack.
             let new = info_span!("seen for the first time");
-            let layer = TagLayer::new();
-            assert_eq!(current() == "maker", !tags_off());
-            drop(layer);
+            {
+                let _layer = TagLayer::new();
+                assert_eq!(current() == "maker", !tags_off());
+            }
             for _ in 0..40 {
                 std::mem::forget(new.enter());
             }
