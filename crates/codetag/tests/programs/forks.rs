@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Barrier, Condvar, Mutex};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 pub(crate) fn programs() -> Vec<Program> {
     let mut all = vec![
@@ -56,6 +56,11 @@ fn in_child_and(f: impl FnOnce(), meanwhile: impl FnOnce()) {
     // SAFETY: the child is this thread's own.
     assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
     assert_eq!(status, 0, "the child's status");
+}
+
+/// Waits for the very end of threads: a scope only waits for their functions, not for their thread-locals.
+pub(crate) fn ended<'s>(threads: impl IntoIterator<Item = ScopedJoinHandle<'s, ()>>) {
+    threads.into_iter().for_each(|t| t.join().unwrap());
 }
 
 const SIZES: [usize; 12] = [
@@ -178,9 +183,10 @@ fn among_threads() {
     let start = Barrier::new(THREADS + 1);
     let forks = rounds(150, 1000);
     thread::scope(|scope| {
+        let mut threads = Vec::new();
         for t in 0..THREADS {
             let start = &start;
-            scope.spawn(move || {
+            threads.push(scope.spawn(move || {
                 let mut kept = Vec::new();
                 start.wait();
                 let mut seed = t;
@@ -204,7 +210,7 @@ fn among_threads() {
                     check_contents(&freed);
                 }
                 check_contents(&kept);
-            });
+            }));
         }
         start.wait();
         // A panic lets the threads go.
@@ -237,6 +243,7 @@ fn among_threads() {
         if let Err(panic) = result {
             std::panic::resume_unwind(panic);
         }
+        ended(threads);
     });
     QUEUE.lock().unwrap().clear();
     for place in [
@@ -256,9 +263,10 @@ fn of_parked() {
     let (done, go) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
     check::turn_on();
     thread::scope(|scope| {
+        let mut threads = Vec::new();
         for t in 0..THREADS {
             let (done, go) = (&done, &go);
-            scope.spawn(move || {
+            threads.push(scope.spawn(move || {
                 let mut blocks: Vec<_> = (0..3000)
                     .map(|i| within((1 + t % 3) as u8, || Some(filled(i * 7 + t))))
                     .collect();
@@ -268,7 +276,7 @@ fn of_parked() {
                 }
                 done.wait();
                 go.wait();
-            });
+            }));
         }
         done.wait();
         quiet_point("before the fork");
@@ -288,6 +296,7 @@ fn of_parked() {
         });
         quiet_point("after the fork");
         go.wait();
+        ended(threads);
     });
     quiet_point("after the threads");
 }
@@ -382,7 +391,7 @@ fn generations() {
         // A thread that is gone in the next generation.
         let (ready, go) = (Barrier::new(2), Barrier::new(2));
         thread::scope(|scope| {
-            scope.spawn(|| {
+            let thread = scope.spawn(|| {
                 let kept: Vec<_> = (0..300).map(given).collect();
                 ready.wait();
                 go.wait();
@@ -400,6 +409,7 @@ fn generations() {
             check_contents(&held);
             in_child(|| descend(depth - 1, std::mem::take(&mut held)));
             go.wait();
+            ended([thread]);
         });
         check_contents(&held);
     }

@@ -5,6 +5,7 @@
 
 use crate::block::{Block, layout};
 use crate::figures::{enable, has_tags, owned, quiet};
+use crate::forks::ended;
 use crate::runner::{Program, end_at_first_panic};
 use codetag::Snapshot;
 use std::ffi::{CString, c_int};
@@ -179,8 +180,9 @@ fn at_once() {
     end_at_any_other_panic();
     set_timer(100);
     thread::scope(|scope| {
+        let mut threads = Vec::new();
         for t in 0..THREADS {
-            scope.spawn(move || {
+            threads.push(scope.spawn(move || {
                 for life in 0.. {
                     if END.load(SeqCst) {
                         break;
@@ -189,7 +191,7 @@ fn at_once() {
                         .join()
                         .unwrap();
                 }
-            });
+            }));
         }
         let mut on = false;
         let mut turns = 0;
@@ -212,6 +214,7 @@ fn at_once() {
             turns += 1;
         }
         END.store(true, SeqCst);
+        ended(threads);
         println!("{turns} turns, {} signals", SIGNALS.load(SeqCst));
     });
     set_timer(0);

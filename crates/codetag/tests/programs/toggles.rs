@@ -8,6 +8,7 @@
 
 use crate::block::{Block, layout};
 use crate::figures::{has_tags, owned, quiet, rounds};
+use crate::forks::ended;
 use crate::runner::{Program, end_at_first_panic};
 use codetag::Snapshot;
 use std::hint;
@@ -367,8 +368,9 @@ fn lasting() {
     let lasting: Vec<Block> = [20, 100, 700, 3000, 15_900, 100_000].map(throughout).into();
     let due = (6, lasting.iter().map(|b| b.size() as u64).sum());
     thread::scope(|scope| {
+        let mut threads = Vec::new();
         for t in 0..3 {
-            scope.spawn(move || {
+            threads.push(scope.spawn(move || {
                 let mut size = t * 40;
                 while !STOP.load(SeqCst) {
                     size = (size + 97) % 16_000;
@@ -377,7 +379,7 @@ fn lasting() {
                     drop(blocks);
                     codetag::shrink();
                 }
-            });
+            }));
         }
         for _ in 0..rounds(2_000, 50_000) {
             let s = Snapshot::take();
@@ -387,6 +389,7 @@ fn lasting() {
             assert!(!s.is_quiet() || s.heap().unaccounted_bytes == 0, "{s:?}");
         }
         STOP.store(true, SeqCst);
+        ended(threads);
     });
     drop(quiet());
 }
