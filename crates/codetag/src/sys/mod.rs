@@ -17,9 +17,24 @@ mod portable;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable))))]
 pub(crate) use portable::*;
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable)))]
+// For the switch that patches: see `alloc/ext/switch`.
+#[cfg(all(
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(codetag_portable),
+    not(codetag_flag_switch),
+    not(codetag_off)
+))]
 mod text;
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(codetag_portable)))]
+#[cfg(all(
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(codetag_portable),
+    not(codetag_flag_switch),
+    not(codetag_off)
+))]
 pub(crate) use text::{TextError, write_text};
 
 mod hot;
