@@ -38,7 +38,7 @@ pub(crate) mod scan;
 mod slab;
 mod thread;
 
-pub(crate) use ext::{disable, enable, kind, start_error};
+pub(crate) use ext::{counted, counter_bytes, disable, enable, kind, start_error};
 pub(crate) use heap::NO_HEAP;
 
 use crate::control;

@@ -12,6 +12,7 @@
 use super::super::chunk;
 use super::super::slab::Slab;
 use super::super::thread::{self, Change};
+use super::counters;
 use crate::sys;
 use crate::tag::{CodeTag, NO_ID};
 use core::cell::Cell;
@@ -47,6 +48,7 @@ pub(crate) fn store(to: &'static AtomicU32, at: *mut u8, bytes: usize) -> *mut u
         return store_first(tag, to, at, bytes);
     }
     to.store(id | bytes as u32, Relaxed);
+    counters::came(id | bytes as u32);
     at
 }
 
@@ -54,7 +56,9 @@ pub(crate) fn store(to: &'static AtomicU32, at: *mut u8, bytes: usize) -> *mut u
 #[cold]
 #[inline(never)]
 fn store_first(tag: &'static CodeTag, to: &AtomicU32, at: *mut u8, bytes: usize) -> *mut u8 {
-    to.store(tag.assign() | bytes as u32, Relaxed);
+    let tag_ref = tag.assign() | bytes as u32;
+    to.store(tag_ref, Relaxed);
+    counters::came(tag_ref);
     // Seen to return its argument, this would become a call in the fast path, which saves registers.
     core::hint::black_box(at)
 }
@@ -63,7 +67,11 @@ fn store_first(tag: &'static CodeTag, to: &AtomicU32, at: *mut u8, bytes: usize)
 #[inline(always)]
 pub(crate) fn clear(slab: &Slab, at: *mut u8) {
     // SAFETY: as in the module.
-    unsafe { slab.ref_of(at) }.store(0, Relaxed);
+    let r = unsafe { slab.ref_of(at) };
+    if counters::KEPT {
+        counters::goes(r.load(Relaxed));
+    }
+    r.store(0, Relaxed);
 }
 
 /// Charges a slot that keeps its place to the current tag; without a scope the owner stays.
@@ -73,11 +81,15 @@ pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
     let word = current_word();
     // It shows in no bin and no slab.
     let _change = Change::new();
-    if word != 0 {
-        return r.store(word | bytes as u32, Relaxed);
-    }
     let old = r.load(Relaxed);
-    let kept = old & NO_ID | bytes as u32;
+    let kept = if word == 0 { old & NO_ID } else { word } | bytes as u32;
+    if counters::KEPT {
+        counters::goes(old);
+        counters::came(kept);
+    }
+    if word != 0 {
+        return r.store(kept, Relaxed);
+    }
     // The clearing pass may come in between; an owner from before it is nobody's.
     if r.compare_exchange(old, kept, Relaxed, Relaxed).is_err() {
         r.store(bytes as u32, Relaxed);
@@ -96,6 +108,10 @@ pub(crate) fn set_owner(slab: &Slab, at: *mut u8, word: u32) {
     let r = unsafe { slab.ref_of(at) };
     let old = r.load(Relaxed);
     if old != 0 {
+        if counters::KEPT {
+            counters::goes(old);
+            counters::came(word | old & !NO_ID);
+        }
         // The clearing pass may come in between; then the slot has no ref to change.
         let _ = r.compare_exchange(old, word | old & !NO_ID, Relaxed, Relaxed);
     }

@@ -11,9 +11,10 @@ use super::super::heap::Bin;
 use super::super::path;
 use super::super::slab::{Slab, ref_at};
 use super::super::thread::Change;
+pub(crate) use super::counters::{counted, counter_bytes};
 pub(crate) use super::page_ext::{for_each as for_each_large, usage as page_ext_usage};
 use super::switch::{self, Switch};
-use super::{Owner, obj_exts, page_ext};
+use super::{Owner, counters, obj_exts, page_ext};
 use crate::control::{EnableError, StateKind};
 use crate::protocol::{SpinLock, Std, Toggle, ToggleError};
 use crate::tag;
@@ -173,6 +174,7 @@ pub(crate) fn large_put_back(at: *mut u8, bytes: usize, was: Option<Owner>) {
 fn clear_all() {
     obj_exts::clear_all();
     page_ext::clear_all();
+    counters::clear_all();
 }
 
 /// The self-test: a block gets a ref of its own size from a real allocation, and loses it by a real
@@ -217,6 +219,10 @@ pub(crate) fn start(never: bool, on: bool) {
     NEVER.store(never, Relaxed);
     if on && !never {
         tag::assign_listed();
+        if !counters::reserve() {
+            START_ERROR.store(libc::ENOMEM, Relaxed);
+            return;
+        }
         if let Err(ToggleError::Site(e)) = TOGGLE.start_on(&SITES) {
             START_ERROR.store(e.number(), Relaxed);
         }
@@ -231,6 +237,9 @@ pub(crate) fn enable(changed: impl FnOnce()) -> Result<(), EnableError> {
     let _change = CHANGE.lock();
     if TOGGLE.is_on() {
         return Ok(());
+    }
+    if !counters::reserve() {
+        return Err(EnableError::NoEffect);
     }
     CHANGES.fetch_add(1, SeqCst);
     tag::assign_listed();
