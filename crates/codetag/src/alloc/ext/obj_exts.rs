@@ -9,9 +9,9 @@
 //! pass, which has the slab's generation. Refs are atomics, so readers may come at any time. A slot
 //! that comes in is a live one of its slab, which was cut with refs.
 
+use super::super::change::Change;
 use super::super::chunk;
 use super::super::slab::Slab;
-use super::super::thread::{self, Change};
 use super::counters;
 use crate::sys;
 use crate::tag::{CodeTag, NO_ID};
@@ -29,10 +29,9 @@ fn current_tag() -> &'static CodeTag {
     unsafe { (*word).get() }
 }
 
-/// The id word of the current tag of this thread; 0 while no scope is active.
+/// The id word of the current tag of this thread; 0 while no scope is active. Not before the thread's first
+/// change: until then its hot word is not its own.
 pub(crate) fn current_word() -> u32 {
-    // A thread that reallocates before it ever allocated has no word of its own yet.
-    thread::own_heap();
     let tag = current_tag();
     let id = tag.id_word();
     if id == NO_ID { tag.assign() } else { id }
@@ -78,9 +77,9 @@ pub(crate) fn clear(slab: &Slab, at: *mut u8) {
 pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
     // SAFETY: as in the module.
     let r = unsafe { slab.ref_of(at) };
-    let word = current_word();
     // It shows in no bin and no slab.
     let _change = Change::new();
+    let word = current_word();
     let old = r.load(Relaxed);
     let kept = if word == 0 { old & NO_ID } else { word } | bytes as u32;
     if counters::KEPT {

@@ -5,12 +5,12 @@
 //! As of `path`: slots that come in are live, so their slabs are cut, and slabs are cut with refs
 //! unless the state is never, in which no site is ever on.
 
+use super::super::change::Change;
 use super::super::chunk;
 use super::super::class::{Class, Geometry, SMALL_MAX};
 use super::super::heap::Bin;
 use super::super::path;
 use super::super::slab::{Slab, ref_at};
-use super::super::thread::Change;
 pub(crate) use super::counters::{counted, counter_bytes};
 pub(crate) use super::page_ext::{for_each as for_each_large, usage as page_ext_usage};
 use super::switch::{self, Switch};
