@@ -51,7 +51,7 @@ pub(super) fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
     let bin = heap.bin(class);
     match bin.pop() {
         // SAFETY: the slot came from the bin.
-        Some(at) => unsafe { ext::mark_in(bin, at, bytes) },
+        Some(slot) => unsafe { ext::mark_in(heap, bin, slot, bytes) },
         None => alloc_slow(class, bytes),
     }
 }
@@ -136,9 +136,9 @@ pub(super) unsafe fn free_small(at: *mut u8) {
     // SAFETY: a live slot's slab is cut.
     let slab = unsafe { Slab::of(at) };
     ext::unmark(slab, at);
-    if slab.owner.load(Relaxed) != sys::hot_number() {
+    if !sys::is_hot_number(slab.owner.load(Relaxed)) {
         // SAFETY: as the caller's.
-        return unsafe { heap::free_remote(slab, at) };
+        return unsafe { heap::free_remote(at, slab) };
     }
     // SAFETY: the slot is ours now, and the slab's list is its owner's, this thread's.
     unsafe {
@@ -150,13 +150,13 @@ pub(super) unsafe fn free_small(at: *mut u8) {
     slab.free.store(at.cast(), Release);
     match slab.occupancy().local_free() {
         LocalFree::Quiet => {}
-        rare => free_rare(slab, rare),
+        rare => free_rare(at, slab, rare),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn free_rare(slab: &'static Slab, what: LocalFree) {
+fn free_rare(_at: *mut u8, slab: &'static Slab, what: LocalFree) {
     let _change = Change::new();
     let heap = slab.owner_heap();
     match what {

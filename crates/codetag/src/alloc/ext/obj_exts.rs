@@ -13,18 +13,28 @@ use super::super::chunk;
 use super::super::slab::Slab;
 use super::super::thread::{self, Change};
 use crate::sys;
-use crate::tag::{CodeTag, NO_ID};
+use crate::tag::{CodeTag, ID_MASK, NO_ID};
 use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The current tag of this thread.
+pub(crate) fn current_tag() -> &'static CodeTag {
+    // SAFETY: the running thread's own.
+    unsafe { tag_at(sys::hot_tag_word()) }
+}
+
+/// The current tag of this thread, by the address of its word.
+///
+/// # Safety
+///
+/// As [`sys::hot_tag_word`] gave it to this thread.
 #[inline(always)]
-fn current_tag() -> &'static CodeTag {
-    let word = ptr::with_exposed_provenance::<Cell<&'static CodeTag>>(sys::hot_tag_word());
-    // SAFETY: the hot word is the address of this thread's current tag, or of a word that says
-    // untagged; both live as long as the thread.
+pub(crate) unsafe fn tag_at(word: usize) -> &'static CodeTag {
+    let word = ptr::with_exposed_provenance::<Cell<&'static CodeTag>>(word);
+    // SAFETY: the address is that of this thread's current tag, or of a word that says untagged; both
+    // live as long as the thread.
     unsafe { (*word).get() }
 }
 
@@ -40,20 +50,27 @@ pub(crate) fn current_word() -> u32 {
 /// Stores the ref of a slot that was just taken; returns the slot, so that the rare case can be a
 /// jump.
 #[inline(always)]
-pub(crate) fn store(to: &'static AtomicU32, at: *mut u8, bytes: usize) -> *mut u8 {
-    let tag = current_tag();
-    let id = tag.id_word();
-    if id == NO_ID {
-        return store_first(tag, to, at, bytes);
+pub(crate) fn store(
+    to: &'static AtomicU32,
+    tag: &'static CodeTag,
+    at: *mut u8,
+    bytes: usize,
+) -> *mut u8 {
+    // One instruction makes the ref and tells whether there is an id: see `NO_ID`.
+    let (word, has_none) = (bytes as u32).overflowing_add(tag.id_word());
+    if has_none {
+        return store_first(at, bytes, tag);
     }
-    to.store(id | bytes as u32, Relaxed);
+    to.store(word, Relaxed);
     at
 }
 
 /// The same for a tag that has no id yet.
 #[cold]
 #[inline(never)]
-fn store_first(tag: &'static CodeTag, to: &AtomicU32, at: *mut u8, bytes: usize) -> *mut u8 {
+fn store_first(at: *mut u8, bytes: usize, tag: &'static CodeTag) -> *mut u8 {
+    // SAFETY: as in the module. Found anew, so that the fast path need not keep it.
+    let to = unsafe { Slab::of(at).ref_of(at) };
     to.store(tag.assign() | bytes as u32, Relaxed);
     // Seen to return its argument, this would become a call in the fast path, which saves registers.
     core::hint::black_box(at)
@@ -77,7 +94,7 @@ pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
         return r.store(word | bytes as u32, Relaxed);
     }
     let old = r.load(Relaxed);
-    let kept = old & NO_ID | bytes as u32;
+    let kept = old & ID_MASK | bytes as u32;
     // The clearing pass may come in between; an owner from before it is nobody's.
     if r.compare_exchange(old, kept, Relaxed, Relaxed).is_err() {
         r.store(bytes as u32, Relaxed);
@@ -87,7 +104,7 @@ pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
 /// The id word of a slot's owner; 0 also when it has none.
 pub(crate) fn owner(slab: &Slab, at: *mut u8) -> u32 {
     // SAFETY: as in the module.
-    unsafe { slab.ref_of(at) }.load(Relaxed) & NO_ID
+    unsafe { slab.ref_of(at) }.load(Relaxed) & ID_MASK
 }
 
 /// Names another owner of a slot that has a ref, keeping the size.
@@ -97,7 +114,7 @@ pub(crate) fn set_owner(slab: &Slab, at: *mut u8, word: u32) {
     let old = r.load(Relaxed);
     if old != 0 {
         // The clearing pass may come in between; then the slot has no ref to change.
-        let _ = r.compare_exchange(old, word | old & !NO_ID, Relaxed, Relaxed);
+        let _ = r.compare_exchange(old, word | old & !ID_MASK, Relaxed, Relaxed);
     }
 }
 
