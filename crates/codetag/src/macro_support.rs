@@ -26,6 +26,19 @@ pub fn current_function() -> &'static str {
     crate::scope::current_tag().function()
 }
 
+/// Live bytes and objects of a tag as counters say, which are kept under `--cfg codetag_counters` alone, once
+/// profiling was on. For the bench that sets them beside the scan.
+#[must_use]
+pub fn counted(tag: &CodeTag) -> Option<(u64, u64)> {
+    crate::alloc::counted(tag.id_word())
+}
+
+/// Bytes of those counters: 16 per tag that has an id and CPU.
+#[must_use]
+pub fn counter_bytes() -> Option<u64> {
+    crate::alloc::counter_bytes()
+}
+
 /// The tag of a place.
 #[inline(always)]
 pub fn tag_of<P: Place>(_place: &P) -> &'static CodeTag {

@@ -13,6 +13,7 @@
 //! clear in `free_mask` belongs to whoever cut it; one whose bit is set belongs to the chunk. A
 //! pinned chunk stays mapped: its last unpin gives it back if that was due.
 
+use super::change::{self, Change};
 use super::class::{Class, OUTSIDE_REFS, SLAB_BYTES, is_outside};
 use super::debug;
 use super::ext;
@@ -20,7 +21,6 @@ use super::fork;
 use super::heap::Heap;
 use super::inner;
 use super::slab::{HEADER_BYTES, Slab};
-use super::thread::{self, Change};
 use crate::protocol::{Place, SpinLock};
 use crate::sys;
 use core::alloc::Layout;
@@ -161,7 +161,7 @@ impl Chunk {
 /// Gets a chunk from the inner allocator and lists it.
 fn obtain() -> Option<&'static Chunk> {
     // SAFETY: a chunk's layout is not of zero size.
-    let at = thread::outside(|| unsafe { inner::alloc(LAYOUT, false) });
+    let at = change::outside(|| unsafe { inner::alloc(LAYOUT, false) });
     if at.is_null() {
         return None;
     }
@@ -315,7 +315,7 @@ fn unlist(chunk: &'static Chunk) {
 /// Gives a chunk that is on no list back. Not under the lock, and in a change.
 fn release(chunk: &'static Chunk) {
     // SAFETY: off all lists, unpinned, no slab cut: nobody can reach it.
-    thread::outside(|| unsafe { inner::dealloc(chunk.at(), LAYOUT) });
+    change::outside(|| unsafe { inner::dealloc(chunk.at(), LAYOUT) });
 }
 
 /// Gives back every empty chunk and the pages of every free slab. Returns the bytes.

@@ -4,7 +4,7 @@
 //! one of them is doing at that moment reaches the child in pieces. Therefore, before the fork:
 //!
 //! 1. Changes of the switch and `shrink` are locked out.
-//! 2. The gate closes: no thread begins a [`Change`](super::thread::Change) any more, and those under
+//! 2. The gate closes: no thread begins a [`Change`](super::change::Change) any more, and those under
 //!    way are waited for, unless they are inside the inner allocator, where nothing of ours is half done.
 //! 3. The hot words of the other threads are set to those of a thread without heap. Each finishes at most
 //!    the one operation that it is in the middle of, without a slow path; the next one meets the gate.
@@ -26,6 +26,7 @@
 //! beyond the one operation of step 3. A thread's hot words are mapped while its heap names them: the
 //! thread takes them back in a change, before its thread-locals go.
 
+use super::change::Change;
 use super::chunk;
 use super::ext;
 use super::heap::{Heap, SHARED};
@@ -147,7 +148,7 @@ extern "C" fn prepare() {
     fence(SeqCst);
     wait_until(|| READERS.load(Acquire) == 0);
     for heap in thread::heaps() {
-        wait_until(|| heap.is_between_changes());
+        wait_until(|| heap.changes.are_outside());
     }
     for heap in others() {
         if let Some(hot) = heap.hot() {
@@ -194,12 +195,12 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     READERS.store(0, Relaxed);
     for heap in thread::heaps() {
-        heap.forget_changes();
+        heap.changes.forget();
     }
     tag::complete_ids();
     chunk::unpin_all();
     open();
-    let _change = thread::Change::new();
+    let _change = Change::new();
     chunk::for_each(|c| {
         for slab in c.slabs().filter(|s| s.is_cut()) {
             let owner = slab.owner_heap();

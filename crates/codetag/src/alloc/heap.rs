@@ -13,11 +13,11 @@ mod bin;
 
 pub(crate) use bin::{Bin, Popped};
 
+use super::change::{Change, Changes};
 use super::chunk;
 use super::class::{CLASSES, Class};
 use super::fork;
 use super::slab::{List, Slab, Slot};
-use super::thread::Change;
 use crate::protocol::{Guard, MarkFull, Place, Pushed, SpinLock, Taken, WhollyFree};
 use crate::sys::HotWords;
 use core::ptr;
@@ -55,12 +55,8 @@ pub(crate) struct Heap {
     pub large_objs: AtomicU64,
     /// See `large_objs`.
     pub large_bytes: AtomicU64,
-    /// Changes beyond the fast paths that this heap's threads began; only rises.
-    pub begun: AtomicU64,
-    /// Those that they ended. Fewer than `begun`: one is under way.
-    pub ended: AtomicU64,
-    /// Those under way that are inside the inner allocator.
-    pub outside: AtomicU64,
+    /// Changes beyond the fast paths of this heap's threads.
+    pub changes: Changes,
     /// The hot words of the thread that has the heap. Changes in its changes.
     hot: AtomicPtr<HotWords>,
     /// By class, what a fork notes of a bin: how many slots, and the one behind the head.
@@ -93,9 +89,7 @@ impl Heap {
             cache: AtomicPtr::new(ptr::null_mut()),
             large_objs: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
-            begun: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-            outside: AtomicU64::new(0),
+            changes: Changes::new(),
             hot: AtomicPtr::new(ptr::null_mut()),
             noted_left: [const { AtomicU32::new(0) }; CLASSES],
             noted_behind: [const { AtomicPtr::new(ptr::null_mut()) }; CLASSES],
@@ -123,6 +117,13 @@ impl Heap {
         List(unsafe { self.partial.get_unchecked(class.index()) })
     }
 
+    /// Whether it is [`SHARED`].
+    #[inline(always)]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is(&raw const SHARED)
+    }
+
+    #[inline(always)]
     fn is(&self, other: *const Self) -> bool {
         ptr::eq(self, other)
     }
@@ -206,7 +207,7 @@ impl Heap {
             }
         }
         // A hint, read without the lock: a slab that comes a moment later is found next time.
-        if !self.is(&raw const SHARED) && !SHARED.partial(class).0.load(Relaxed).is_null() {
+        if !self.is_shared() && !SHARED.partial(class).0.load(Relaxed).is_null() {
             let _guard = SHARED.lock.lock();
             let partial = SHARED.partial(class);
             if let Some(slab) = first_unclaimed(&partial) {

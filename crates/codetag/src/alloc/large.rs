@@ -6,20 +6,21 @@
 //! inserted after the inner allocator returned the block, and taken out before the block is given
 //! to the inner allocator again, which may hand the address to another thread at once.
 
+use super::change::Change;
 use super::heap::SHARED;
-use super::thread::Change;
 use super::{debug, ext, inner, thread};
 use core::alloc::Layout;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Counts a change of the large objects, in the running thread's heap: no shared line is written.
-fn count(objs: u64, bytes: u64) {
-    match thread::own_heap() {
+#[inline(always)]
+fn count(change: &Change, objs: u64, bytes: u64) {
+    match change.own_heap() {
         Some(heap) => {
-            heap.large_objs
-                .store(heap.large_objs.load(Relaxed).wrapping_add(objs), Relaxed);
-            heap.large_bytes
-                .store(heap.large_bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
+            let add = |to: &AtomicU64, n: u64| to.store(to.load(Relaxed).wrapping_add(n), Relaxed);
+            add(&heap.large_objs, objs);
+            add(&heap.large_bytes, bytes);
         }
         None => {
             SHARED.large_objs.fetch_add(objs, Relaxed);
@@ -31,12 +32,14 @@ fn count(objs: u64, bytes: u64) {
 /// # Safety
 ///
 /// As of `GlobalAlloc::alloc`.
+#[inline(never)]
 pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
-    let _change = Change::new();
+    // Outside of any change: until it returns there is no object.
     // SAFETY: as the caller's.
-    let at = thread::outside(|| unsafe { inner::alloc(layout, zeroed) });
+    let at = unsafe { inner::alloc(layout, zeroed) };
     if !at.is_null() {
-        count(1, layout.size() as u64);
+        let change = Change::new();
+        count(&change, 1, layout.size() as u64);
         ext::large_allocated(at, layout.size() - debug::LARGE_EXTRA_BYTES);
     }
     at
@@ -45,26 +48,35 @@ pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
 /// # Safety
 ///
 /// As of `GlobalAlloc::dealloc`.
+#[inline(never)]
 pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
-    let _change = Change::new();
-    ext::large_remove(at);
-    count(u64::MAX, (layout.size() as u64).wrapping_neg());
+    {
+        let change = Change::new();
+        ext::large_remove(at);
+        count(&change, u64::MAX, (layout.size() as u64).wrapping_neg());
+    }
+    // Outside of any change: there is no object any more.
     // SAFETY: as the caller's.
-    thread::outside(|| unsafe { inner::dealloc(at, layout) });
+    unsafe { inner::dealloc(at, layout) };
 }
 
 /// # Safety
 ///
 /// As of `GlobalAlloc::realloc`; old and new size are those of large objects.
+#[inline(never)]
 pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
-    let _change = Change::new();
+    let change = Change::new();
     let owner = ext::large_remove(at);
     // SAFETY: as the caller's.
-    let to = thread::outside(|| unsafe { inner::realloc(at, layout, new_bytes) });
+    let to = change.outside(|| unsafe { inner::realloc(at, layout, new_bytes) });
     if to.is_null() {
         ext::large_put_back(at, layout.size(), owner);
     } else {
-        count(0, (new_bytes as u64).wrapping_sub(layout.size() as u64));
+        count(
+            &change,
+            0,
+            (new_bytes as u64).wrapping_sub(layout.size() as u64),
+        );
         ext::large_moved(to, new_bytes, owner);
     }
     to

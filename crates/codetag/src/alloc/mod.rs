@@ -17,6 +17,7 @@
     reason = "raw memory is what this room is about; each file states its safety model"
 )]
 
+mod change;
 mod chunk;
 mod class;
 mod debug;
@@ -38,7 +39,7 @@ pub(crate) mod scan;
 mod slab;
 mod thread;
 
-pub(crate) use ext::{disable, enable, kind, start_error};
+pub(crate) use ext::{counted, counter_bytes, disable, enable, kind, start_error};
 pub(crate) use heap::NO_HEAP;
 
 use crate::control;
@@ -272,7 +273,7 @@ pub(crate) fn is_installed() -> bool {
 pub fn shrink() -> usize {
     let _one_at_a_time = fork::SHRINKING.lock();
     let own = thread::own_heap();
-    let _change = thread::Change::new();
+    let _change = change::Change::new();
     if let Some(own) = own {
         own.shrink_bins();
     }

@@ -6,11 +6,11 @@
 //! layout and is live. Whether a block is small or large follows from its layout alone, by
 //! [`small_class`]; whatever else is needed of a small one stands in its slab's header.
 
+use super::change::Change;
 use super::class::{Class, SMALL_MAX};
 use super::heap::{self, Heap, SHARED, SHARED_OWNER};
 use super::slab::{Slab, Slot};
-use super::thread::Change;
-use super::{chunk, ext, large, thread};
+use super::{chunk, ext, large};
 use crate::protocol::LocalFree;
 use crate::sys;
 use core::alloc::Layout;
@@ -60,9 +60,9 @@ pub(super) fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn alloc_slow(class: Class, bytes: usize) -> *mut u8 {
-    let _change = Change::new();
+    let change = Change::new();
     loop {
-        let taken = match thread::own_heap() {
+        let taken = match change.own_heap() {
             Some(heap) => heap.take(class),
             None => {
                 let _owner = SHARED_OWNER.lock();

@@ -225,11 +225,10 @@ pub(crate) fn fingerprint() -> Option<u64> {
     });
     let mut is_under_way = false;
     for heap in thread::heaps() {
-        // This order: a change that ends in between must not look ended before it began.
-        let ended = heap.ended.load(Acquire);
-        let begun = heap.begun.load(Acquire);
-        is_under_way |= ended != begun;
-        mix(begun);
+        match heap.changes.fingerprint() {
+            Some(word) => mix(word),
+            None => is_under_way = true,
+        }
     }
     mix(page_ext_usage().version);
     mix(ext::changes());

@@ -11,6 +11,7 @@
 //! it comes from the idle list, under its lock, or fresh from the system, and goes back to the
 //! list after the thread's hot words have let go of it.
 
+use super::change::Change;
 use super::fork;
 use super::heap::{Heap, NO_HEAP, SHARED};
 use crate::protocol::SpinLock;
@@ -49,20 +50,39 @@ thread_local! {
     static TOKEN: Token = const { Token };
 }
 
+/// The heap of the running thread, if it has one and no other thread forks.
+#[inline(always)]
+pub(crate) fn ready_heap() -> Option<&'static Heap> {
+    let heap = sys::hot_heap();
+    (heap != (&raw const NO_HEAP).addr())
+        // SAFETY: the word is the address of a heap, and heaps are never unmapped.
+        .then(|| unsafe { &*ptr::with_exposed_provenance::<Heap>(heap) })
+}
+
 /// The heap of the running thread, made on its first call; none while the thread must use the
 /// shared heap.
+#[inline]
 pub(crate) fn own_heap() -> Option<&'static Heap> {
+    ready_heap().or_else(own_heap_unready)
+}
+
+#[cold]
+#[inline(never)]
+fn own_heap_unready() -> Option<&'static Heap> {
     match sys::hot_phase() {
         LIVE => {
-            if sys::hot_heap() == (&raw const NO_HEAP).addr() {
-                // Another thread forks, and gives the word back.
-                fork::wait();
-            }
+            // Another thread forks, and gives the word back.
+            fork::wait();
             own_heap_as_it_is()
         }
         FRESH => enter(),
         _ => None,
     }
+}
+
+/// Whether the thread's heap is being made.
+pub(crate) fn is_entering() -> bool {
+    sys::hot_phase() == ENTERING
 }
 
 /// The heap of the running thread, if it has one. Makes none and waits for nobody.
@@ -158,68 +178,5 @@ pub(crate) fn idle_all(heaps: impl Iterator<Item = &'static Heap>) {
     for heap in heaps {
         heap.next_idle.store(IDLE.load(Relaxed), Relaxed);
         IDLE.store(ptr::from_ref(heap).cast_mut(), Relaxed);
-    }
-}
-
-/// A change beyond the fast paths, from `new` to drop. In the middle of one the words that a report
-/// reads need not fit each other, however long the thread is stopped there. While another thread
-/// forks, none begins.
-#[must_use]
-pub(crate) struct Change {
-    heap: &'static Heap,
-}
-
-impl Change {
-    /// Begins a change of the running thread.
-    pub(crate) fn new() -> Self {
-        match own_heap() {
-            // One inside another must not wait for a fork, which waits for the outer one.
-            Some(heap) => Self::begin(heap, heap.begun.load(Relaxed) == heap.ended.load(Relaxed)),
-            None => Self::begin(&SHARED, sys::hot_phase() != ENTERING),
-        }
-    }
-
-    fn begin(heap: &'static Heap, is_outermost: bool) -> Self {
-        loop {
-            add(heap, &heap.begun, 1);
-            let change = Self { heap };
-            if fork::may_pass() || !is_outermost {
-                return change;
-            }
-            drop(change);
-            fork::wait();
-        }
-    }
-}
-
-impl Drop for Change {
-    fn drop(&mut self) {
-        add(self.heap, &self.heap.ended, 1);
-    }
-}
-
-/// Calls the inner allocator from inside a change. Nothing of ours is half done meanwhile, so a fork
-/// need not wait for it.
-pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
-    let heap = own_heap_as_it_is().unwrap_or(&SHARED);
-    add(heap, &heap.outside, 1);
-    let r = f();
-    loop {
-        add(heap, &heap.outside, u64::MAX);
-        if fork::may_pass() {
-            return r;
-        }
-        add(heap, &heap.outside, 1);
-        fork::wait();
-    }
-}
-
-/// Adds to a count of the running thread's.
-fn add(heap: &Heap, count: &AtomicU64, n: u64) {
-    if ptr::eq(heap, &raw const SHARED) {
-        count.fetch_add(n, Release);
-    } else {
-        // The heap's own thread is the only one that counts here.
-        count.store(count.load(Relaxed).wrapping_add(n), Release);
     }
 }

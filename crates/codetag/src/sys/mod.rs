@@ -37,6 +37,11 @@ mod text;
 ))]
 pub(crate) use text::{TextError, write_text};
 
+#[cfg(all(codetag_counters, not(codetag_off)))]
+mod cpu;
+#[cfg(all(codetag_counters, not(codetag_off)))]
+pub(crate) use cpu::{cpus, current_cpu};
+
 mod hot;
 mod process;
 pub(crate) use hot::HotWords;

@@ -23,6 +23,7 @@ mod text;
 mod watch;
 
 mod control;
+mod counters;
 mod faults;
 mod forks;
 mod layouts;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         motion::programs(),
         pages::programs(),
         control::programs(),
+        counters::programs(),
         signals::programs(),
         switch::programs(),
         toggles::programs(),

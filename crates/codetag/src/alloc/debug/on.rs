@@ -9,10 +9,10 @@
 //! comes in before [`Blocks`] or the slab that it would lie in says what stands there. That is done under
 //! the lock of `blocks`, under which chunks stay mapped.
 
+use super::super::change::Change;
 use super::super::chunk::CHUNK_BYTES;
 use super::super::class::{Class, SLAB_BYTES};
 use super::super::slab::Slab;
-use super::super::thread::Change;
 use super::super::{ext, large, path};
 use super::blocks::{Block, Blocks, locked};
 use super::page::{Fault, Kind, Object, end};

@@ -1,6 +1,11 @@
 //! What knowing the owner of each object adds to the allocator. With the tags compiled out, a twin
 //! with the same signatures and empty bodies stands here.
 
+#[cfg(all(codetag_counters, not(codetag_off)))]
+mod counters;
+#[cfg(not(any(codetag_counters, codetag_off)))]
+#[path = "counters_off.rs"]
+mod counters;
 #[cfg(not(codetag_off))]
 mod obj_exts;
 #[cfg(not(codetag_off))]

@@ -9,9 +9,10 @@
 //! pass, which has the slab's generation. Refs are atomics, so readers may come at any time. A slot
 //! that comes in is a live one of its slab, which was cut with refs.
 
+use super::super::change::Change;
 use super::super::chunk;
 use super::super::slab::Slab;
-use super::super::thread::{self, Change};
+use super::counters;
 use crate::sys;
 use crate::tag::{CodeTag, ID_MASK, NO_ID};
 use core::cell::Cell;
@@ -38,10 +39,9 @@ pub(crate) unsafe fn tag_at(word: usize) -> &'static CodeTag {
     unsafe { (*word).get() }
 }
 
-/// The id word of the current tag of this thread; 0 while no scope is active.
+/// The id word of the current tag of this thread; 0 while no scope is active. Not before the thread's first
+/// change: until then its hot word is not its own.
 pub(crate) fn current_word() -> u32 {
-    // A thread that reallocates before it ever allocated has no word of its own yet.
-    thread::own_heap();
     let tag = current_tag();
     let id = tag.id_word();
     if id == NO_ID { tag.assign() } else { id }
@@ -62,6 +62,7 @@ pub(crate) fn store(
         return store_first(at, bytes, tag);
     }
     to.store(word, Relaxed);
+    counters::came(word);
     at
 }
 
@@ -71,7 +72,9 @@ pub(crate) fn store(
 fn store_first(at: *mut u8, bytes: usize, tag: &'static CodeTag) -> *mut u8 {
     // SAFETY: as in the module. Found anew, so that the fast path need not keep it.
     let to = unsafe { Slab::of(at).ref_of(at) };
-    to.store(tag.assign() | bytes as u32, Relaxed);
+    let tag_ref = tag.assign() | bytes as u32;
+    to.store(tag_ref, Relaxed);
+    counters::came(tag_ref);
     // Seen to return its argument, this would become a call in the fast path, which saves registers.
     core::hint::black_box(at)
 }
@@ -80,21 +83,29 @@ fn store_first(at: *mut u8, bytes: usize, tag: &'static CodeTag) -> *mut u8 {
 #[inline(always)]
 pub(crate) fn clear(slab: &Slab, at: *mut u8) {
     // SAFETY: as in the module.
-    unsafe { slab.ref_of(at) }.store(0, Relaxed);
+    let r = unsafe { slab.ref_of(at) };
+    if counters::KEPT {
+        counters::goes(r.load(Relaxed));
+    }
+    r.store(0, Relaxed);
 }
 
 /// Charges a slot that keeps its place to the current tag; without a scope the owner stays.
 pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
     // SAFETY: as in the module.
     let r = unsafe { slab.ref_of(at) };
-    let word = current_word();
     // It shows in no bin and no slab.
     let _change = Change::new();
-    if word != 0 {
-        return r.store(word | bytes as u32, Relaxed);
-    }
+    let word = current_word();
     let old = r.load(Relaxed);
-    let kept = old & ID_MASK | bytes as u32;
+    let kept = if word == 0 { old & ID_MASK } else { word } | bytes as u32;
+    if counters::KEPT {
+        counters::goes(old);
+        counters::came(kept);
+    }
+    if word != 0 {
+        return r.store(kept, Relaxed);
+    }
     // The clearing pass may come in between; an owner from before it is nobody's.
     if r.compare_exchange(old, kept, Relaxed, Relaxed).is_err() {
         r.store(bytes as u32, Relaxed);
@@ -113,6 +124,10 @@ pub(crate) fn set_owner(slab: &Slab, at: *mut u8, word: u32) {
     let r = unsafe { slab.ref_of(at) };
     let old = r.load(Relaxed);
     if old != 0 {
+        if counters::KEPT {
+            counters::goes(old);
+            counters::came(word | old & !ID_MASK);
+        }
         // The clearing pass may come in between; then the slot has no ref to change.
         let _ = r.compare_exchange(old, word | old & !ID_MASK, Relaxed, Relaxed);
     }

@@ -105,3 +105,13 @@ pub(crate) fn changes() -> u64 {
 pub(crate) fn has_refs() -> bool {
     false
 }
+
+/// No counters.
+pub(crate) fn counted(_word: u32) -> Option<(u64, u64)> {
+    None
+}
+
+/// See [`counted`].
+pub(crate) fn counter_bytes() -> Option<u64> {
+    None
+}

@@ -5,15 +5,16 @@
 //! As of `path`: slots that come in are live, so their slabs are cut, and slabs are cut with refs
 //! unless the state is never, in which no site is ever on.
 
+use super::super::change::Change;
 use super::super::chunk;
 use super::super::class::{Class, Geometry, SMALL_MAX};
 use super::super::heap::{Bin, Heap, Popped};
 use super::super::path;
 use super::super::slab::{Slab, ref_at};
-use super::super::thread::Change;
+pub(crate) use super::counters::{counted, counter_bytes};
 pub(crate) use super::page_ext::{for_each as for_each_large, usage as page_ext_usage};
 use super::switch::{self, Switch};
-use super::{Owner, obj_exts, page_ext};
+use super::{Owner, counters, obj_exts, page_ext};
 use crate::control::{EnableError, StateKind};
 use crate::protocol::{SpinLock, Std, Toggle, ToggleError};
 use crate::tag;
@@ -184,6 +185,7 @@ pub(crate) fn large_put_back(at: *mut u8, bytes: usize, was: Option<Owner>) {
 fn clear_all() {
     obj_exts::clear_all();
     page_ext::clear_all();
+    counters::clear_all();
 }
 
 /// The self-test: a block gets a ref of its own size from a real allocation, and loses it by a real
@@ -228,6 +230,10 @@ pub(crate) fn start(never: bool, on: bool) {
     NEVER.store(never, Relaxed);
     if on && !never {
         tag::assign_listed();
+        if !counters::reserve() {
+            START_ERROR.store(libc::ENOMEM, Relaxed);
+            return;
+        }
         if let Err(ToggleError::Site(e)) = TOGGLE.start_on(&SITES) {
             START_ERROR.store(e.number(), Relaxed);
         }
@@ -242,6 +248,9 @@ pub(crate) fn enable(changed: impl FnOnce()) -> Result<(), EnableError> {
     let _change = CHANGE.lock();
     if TOGGLE.is_on() {
         return Ok(());
+    }
+    if !counters::reserve() {
+        return Err(EnableError::NoEffect);
     }
     CHANGES.fetch_add(1, SeqCst);
     tag::assign_listed();

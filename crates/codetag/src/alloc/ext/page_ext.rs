@@ -13,7 +13,7 @@
 //! A table is reached under its lock only, and is as long as `capacity` says.
 
 use super::super::fork;
-use super::Owner;
+use super::{Owner, counters};
 use crate::protocol::SpinLock;
 use crate::sys;
 use core::cell::UnsafeCell;
@@ -176,12 +176,14 @@ impl Table {
             }
         }
         self.place(hash, new);
+        counters::large_came(new.word, new.bytes);
     }
 
     fn remove(&mut self, hash: usize, addr: usize) -> Option<u32> {
         let mut hole = self.find(hash, addr)?;
         self.version += 1;
-        let word = self.entry(hole).word;
+        let Entry { word, bytes, .. } = *self.entry(hole);
+        counters::large_goes(word, bytes);
         // Close the gap: an entry behind it moves up unless that would put it before its home.
         let mut i = hole;
         loop {
@@ -258,7 +260,10 @@ pub(crate) fn set_owner(at: *mut u8, word: u32) {
     let (addr, hash) = (at.addr(), hash(at.addr()));
     shard(hash).with(|t| {
         if let Some(i) = t.find(hash, addr) {
-            t.entry(i).word = word;
+            let e = t.entry(i);
+            counters::large_goes(e.word, e.bytes);
+            counters::large_came(word, e.bytes);
+            e.word = word;
         }
     });
 }

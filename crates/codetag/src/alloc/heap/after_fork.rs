@@ -26,20 +26,6 @@ impl Heap {
         unsafe { self.hot.load(Acquire).as_ref() }
     }
 
-    /// Whether no change of the heap's threads is under way, except inside the inner allocator.
-    pub(crate) fn is_between_changes(&self) -> bool {
-        // In this order: a thread that comes, meets the gate and goes again counts as there.
-        let outside = self.outside.load(Acquire);
-        let ended = self.ended.load(Acquire);
-        self.begun.load(Acquire) == ended.wrapping_add(outside)
-    }
-
-    /// The threads whose changes were counted are gone, but for the running one, which is in none.
-    pub(crate) fn forget_changes(&self) {
-        self.ended.store(self.begun.load(Relaxed), Relaxed);
-        self.outside.store(0, Relaxed);
-    }
-
     /// Notes of each bin what stands behind its head, which is all of it that the thread's operation
     /// under way may spoil.
     pub(crate) fn note_for_fork(&self) {
