@@ -15,6 +15,7 @@ pub const UNSAFE_SHIPPED: &[&str] = &[
     "crates/codetag/src/alloc/ext/switch/patched.rs",
     "crates/codetag/src/alloc/heap.rs",
     "crates/codetag/src/alloc/heap/after_fork.rs",
+    "crates/codetag/src/alloc/heap/bin.rs",
     "crates/codetag/src/alloc/inner.rs",
     "crates/codetag/src/alloc/large.rs",
     "crates/codetag/src/alloc/mod.rs",

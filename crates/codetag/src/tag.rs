@@ -53,8 +53,11 @@ pub struct CodeTag {
 
 const _: () = assert!(size_of::<CodeTag>() <= 32);
 
-/// The id word of a tag that has no id yet.
-pub(crate) const NO_ID: u32 = 0xffff_0000;
+/// The id word of a tag that has no id yet: the only one that overflows when a size is added.
+pub(crate) const NO_ID: u32 = u32::MAX;
+
+/// The bits of an id word, and of a tag ref, that hold the id.
+pub(crate) const ID_MASK: u32 = 0xffff_0000;
 
 /// What the current tag is while no scope is active. Its id is 0 always.
 pub(crate) static UNTAGGED: CodeTag = CodeTag {

@@ -1,9 +1,9 @@
 //! Chunks: aligned blocks from the inner allocator, cut into slabs.
 //!
 //! ```text
-//! offset 0        4 KiB                     12 KiB        64 KiB      128 KiB            2 MiB
-//! | head, 31 slab headers | refs of slabs that | unused   | slab 1    | slab 2 | … | slab 31 |
-//! | 128 B each            | keep them outside  |          |
+//! offset 0        4 KiB                      62 KiB   64 KiB      128 KiB            2 MiB
+//! | head, 31 slab headers | refs of slabs that | unused | slab 1    | slab 2 | … | slab 31 |
+//! | 128 B each            | keep them outside  |        |
 //! ```
 //!
 //! # Safety model
@@ -165,6 +165,8 @@ fn obtain() -> Option<&'static Chunk> {
     if at.is_null() {
         return None;
     }
+    // Headers are found by arithmetic on the addresses of objects.
+    let _ = at.expose_provenance();
     // SAFETY: the chunk is ours alone; its head and headers are valid as zeros.
     let chunk = unsafe {
         at.write_bytes(0, HEAD_BYTES);

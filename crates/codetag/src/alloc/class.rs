@@ -4,6 +4,9 @@
 //! a slab into equal parts. Above 128 bytes at most one eighth of a slot is lost.
 //! Each class from 128 up is a multiple of 16, each power of two is a class.
 //!
+//! The ref of a slot is found by a multiplication with the reciprocal of the slot size, so a vector has as
+//! many refs as its slab has slots.
+//!
 //! # Safety model
 //!
 //! The only unsafe code is table look-ups whose index is in range by construction: a [`Class`] is
@@ -18,11 +21,22 @@ pub(crate) const SLAB_BYTES: usize = 64 << 10;
 pub(crate) const SMALL_MAX: usize = 16 << 10;
 
 /// From this slot size on a slab has at most [`OUTSIDE_REFS`] slots, and its tag refs lie in the
-/// chunk's head, so that slots of whole pages stay page-aligned and fill the slab.
-pub(crate) const OUTSIDE_FROM: usize = 1 << 10;
+/// chunk's head, in space that nothing else uses: slots of whole pages stay page-aligned, and refs
+/// cost no slot.
+pub(crate) const OUTSIDE_FROM: usize = 144;
 
-/// Tag refs that the chunk's head reserves for one slab.
-pub(crate) const OUTSIDE_REFS: usize = 64;
+/// Tag refs that the chunk's head reserves for one slab: an odd number of cache lines.
+pub(crate) const OUTSIDE_REFS: usize = 464;
+
+const _: () = assert!(SLAB_BYTES / OUTSIDE_FROM <= OUTSIDE_REFS);
+
+/// How many slots there are before an offset is the upper bits of its product with
+/// [`Geometry::reciprocal`], above this many.
+pub(crate) const RECIPROCAL_BITS: u32 = 48;
+
+/// The low bits of a reciprocal, which are 0: whatever stands there changes no product's upper bits,
+/// so a bin keeps a count there.
+pub(crate) const RECIPROCAL_SPARE: u64 = (1 << 14) - 1;
 
 static SIZES: [u32; 65] = [
     8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, //
@@ -36,9 +50,12 @@ static SIZES: [u32; 65] = [
 /// Number of size classes.
 pub(crate) const CLASSES: usize = SIZES.len();
 
-/// A size class, by index.
+/// A size class: its index times [`BIN_BYTES`], which is where its bin stands in a heap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Class(u8);
+pub(crate) struct Class(u16);
+
+/// Bytes of what a heap has per class, so that finding it takes no arithmetic.
+pub(crate) const BIN_BYTES: usize = 32;
 
 impl fmt::Debug for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,8 +74,8 @@ pub(crate) struct Geometry {
     pub capacity: u32,
     /// Bytes of the vector, wherever it lies.
     pub ext_bytes: u32,
-    /// An address in the slab, shifted right by this, tells the slots apart.
-    pub shift: u32,
+    /// 2^[`RECIPROCAL_BITS`] over the slot size, rounded up to a multiple of the spare bits.
+    pub reciprocal: u64,
 }
 
 /// Whether the vector of this slot size lies in the chunk's head.
@@ -73,27 +90,27 @@ const fn plain(slot_bytes: u32) -> Geometry {
         data_start: 0,
         capacity: SLAB_BYTES as u32 / slot_bytes,
         ext_bytes: 0,
-        shift: slot_bytes.ilog2(),
+        reciprocal: (1_u64 << RECIPROCAL_BITS)
+            .div_ceil(slot_bytes as u64)
+            .next_multiple_of(RECIPROCAL_SPARE + 1),
     }
 }
 
-/// With one tag ref of 4 bytes per unit of `1 << shift` bytes behind the first slot.
+/// With one tag ref of 4 bytes per slot. The first slot is at a multiple of the slot size, so that the
+/// number of a slot, counted from the start of the slab, is its offset divided by the slot size.
 const fn tagged(slot_bytes: u32) -> Geometry {
     let mut g = plain(slot_bytes);
     if is_outside(slot_bytes) {
-        g.ext_bytes = 4 * ((((g.capacity - 1) * slot_bytes) >> g.shift) + 1);
+        g.ext_bytes = 4 * g.capacity;
         return g;
     }
-    // The lowest bit of the size is what the slots are aligned to in a plain slab.
-    let align = 1 << slot_bytes.trailing_zeros();
     loop {
         g.capacity = (SLAB_BYTES as u32 - g.data_start) / slot_bytes;
-        let last = g.data_start + (g.capacity - 1) * slot_bytes;
-        g.ext_bytes = 4 * ((last >> g.shift) - (g.data_start >> g.shift) + 1);
+        g.ext_bytes = 4 * g.capacity;
         if g.ext_bytes <= g.data_start {
             return g;
         }
-        g.data_start += align;
+        g.data_start += slot_bytes;
     }
 }
 
@@ -115,15 +132,15 @@ static PLAIN: [Geometry; CLASSES] = all(false);
 static TAGGED: [Geometry; CLASSES] = all(true);
 
 /// Class by size: entry `(size + 7) / 8`.
-static BY_UNITS: [u8; SMALL_MAX / 8 + 1] = {
-    let mut table = [0; SMALL_MAX / 8 + 1];
+static BY_UNITS: [Class; SMALL_MAX / 8 + 1] = {
+    let mut table = [Class(0); SMALL_MAX / 8 + 1];
     let mut class = 0;
     let mut units = 0;
     while units < table.len() {
         while (SIZES[class] as usize) < units * 8 {
             class += 1;
         }
-        table[units] = class as u8;
+        table[units] = Class::of_index(class);
         units += 1;
     }
     table
@@ -132,11 +149,8 @@ static BY_UNITS: [u8; SMALL_MAX / 8 + 1] = {
 impl Class {
     /// The class at `index`; the last one if there are not so many.
     pub(crate) const fn of_index(index: usize) -> Self {
-        Self(if index < CLASSES {
-            index as u8
-        } else {
-            CLASSES as u8 - 1
-        })
+        let index = if index < CLASSES { index } else { CLASSES - 1 };
+        Self((index * BIN_BYTES) as u16)
     }
 
     /// The class that serves `bytes`, which is at most [`SMALL_MAX`].
@@ -147,7 +161,7 @@ impl Class {
     #[inline(always)]
     pub(crate) unsafe fn of_small(bytes: usize) -> Self {
         // SAFETY: the table has an entry for each size up to SMALL_MAX.
-        Self(unsafe { *BY_UNITS.get_unchecked((bytes + 7) >> 3) })
+        unsafe { *BY_UNITS.get_unchecked((bytes + 7) >> 3) }
     }
 
     /// The class whose slots hold `bytes` at a multiple of `align`, a power of two; none if only a
@@ -172,6 +186,12 @@ impl Class {
     /// Its index.
     #[inline(always)]
     pub(crate) const fn index(self) -> usize {
+        self.0 as usize / BIN_BYTES
+    }
+
+    /// Where its bin stands among those of a heap, in bytes.
+    #[inline(always)]
+    pub(crate) const fn bin_offset(self) -> usize {
         self.0 as usize
     }
 
@@ -230,43 +250,40 @@ mod tests {
                 assert!(g.data_start + g.capacity * g.slot_bytes <= SLAB_BYTES as u32);
                 assert!(g.data_start + (g.capacity + 1) * g.slot_bytes > SLAB_BYTES as u32);
                 assert_eq!(g.data_start % (1 << g.slot_bytes.trailing_zeros()), 0);
-                let ids: std::collections::BTreeSet<u32> = (0..g.capacity)
-                    .map(|i| (g.data_start + i * g.slot_bytes) >> g.shift)
-                    .collect();
-                assert_eq!(
-                    ids.len(),
-                    g.capacity as usize,
-                    "two slots share a ref: {class:?}"
-                );
                 if with_refs && is_outside(g.slot_bytes) {
-                    assert!(*ids.last().unwrap() < OUTSIDE_REFS as u32);
+                    assert!(g.ext_bytes <= 4 * OUTSIDE_REFS as u32 && g.data_start == 0);
                 } else if with_refs {
-                    let span = ids.last().unwrap() - ids.first().unwrap() + 1;
-                    assert!(4 * span <= g.ext_bytes && g.ext_bytes <= g.data_start);
+                    assert!(g.ext_bytes <= g.data_start);
                 }
             }
         }
     }
 
     #[test]
-    fn a_ref_costs_at_most_8_bytes_a_slot_and_6_on_the_mean_of_8_to_240() {
-        let per_slot = |c: Class| {
-            let g = c.geometry(true);
-            f64::from(g.ext_bytes.max(g.data_start)) / f64::from(g.capacity)
-        };
-        let mut sum = 0.0;
-        let sizes: Vec<usize> = (8..=240).step_by(8).collect();
-        for &bytes in &sizes {
-            // SAFETY: small.
-            sum += per_slot(unsafe { Class::of_small(bytes) });
-        }
-        assert!(
-            sum / sizes.len() as f64 <= 6.0,
-            "mean {}",
-            sum / sizes.len() as f64
-        );
+    fn slots_are_numbered_by_their_reciprocal_whatever_its_spare_bits_hold() {
         for class in (0..CLASSES).map(Class::of_index) {
-            assert!(per_slot(class) <= 8.0, "{class:?}: {}", per_slot(class));
+            let g = class.geometry(true);
+            assert_eq!(g.reciprocal & RECIPROCAL_SPARE, 0);
+            assert!(u64::from(g.capacity) <= RECIPROCAL_SPARE);
+            let skipped = g.data_start / g.slot_bytes;
+            for i in 0..g.capacity {
+                let offset = u64::from(g.data_start + i * g.slot_bytes);
+                for spare in [0, 1, u64::from(g.capacity), RECIPROCAL_SPARE] {
+                    let number = offset.wrapping_mul(g.reciprocal | spare) >> RECIPROCAL_BITS;
+                    assert_eq!(number, u64::from(skipped + i), "{class:?}, slot {i}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_ref_costs_4_bytes_a_slot_and_the_first_slot_wastes_less_than_a_slot() {
+        for class in (0..CLASSES).map(Class::of_index) {
+            let g = class.geometry(true);
+            assert_eq!(g.ext_bytes, 4 * g.capacity);
+            if !is_outside(g.slot_bytes) {
+                assert!(g.data_start - g.ext_bytes < 2 * g.slot_bytes, "{class:?}");
+            }
         }
     }
 

@@ -9,6 +9,9 @@
 //! it is on.
 
 mod after_fork;
+mod bin;
+
+pub(crate) use bin::{Bin, Popped};
 
 use super::change::{Change, Changes};
 use super::chunk;
@@ -18,7 +21,7 @@ use super::slab::{List, Slab, Slot, append, link_slots};
 use crate::protocol::{Guard, MarkFull, Place, Pushed, SpinLock, Taken, WhollyFree};
 use crate::sys::HotWords;
 use core::ptr;
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 /// Empty slabs that a heap keeps for its next class: with a slab of 64 KiB, 256 KiB.
@@ -33,90 +36,6 @@ const CARVE_OBJS: u32 = 8;
 /// Number of the heap that threads without one share.
 pub(crate) const SHARED_NUMBER: u64 = 1;
 
-/// What a heap has ready for one class, and what a tag ref of its slots needs.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Bin {
-    /// The next slot; meaningful while `left > 0`.
-    head: AtomicPtr<Slot>,
-    /// Slots in the list.
-    left: AtomicU32,
-    /// The slab's `shift` and `refs`, so that an allocation need not touch its header.
-    pub shift: AtomicU32,
-    pub refs: AtomicUsize,
-    /// The slab that the slots came from.
-    slab: AtomicPtr<Slab>,
-}
-
-const _: () = assert!(size_of::<Bin>() == 32);
-
-impl Bin {
-    const fn empty() -> Self {
-        Self {
-            head: AtomicPtr::new(ptr::null_mut()),
-            left: AtomicU32::new(0),
-            shift: AtomicU32::new(0),
-            refs: AtomicUsize::new(0),
-            slab: AtomicPtr::new(ptr::null_mut()),
-        }
-    }
-
-    /// Takes slots from another slab from now on, or from none.
-    fn set_slab(&self, slab: Option<&'static Slab>) {
-        let (at, shift, refs) = slab.map_or((ptr::null_mut(), 0, 0), |s| {
-            let at = ptr::from_ref(s).cast_mut();
-            (at, s.shift.load(Relaxed), s.refs.load(Relaxed))
-        });
-        self.slab.store(at, Relaxed);
-        self.shift.store(shift, Relaxed);
-        self.refs.store(refs, Relaxed);
-    }
-
-    /// Takes the next slot; none if the list is empty.
-    #[inline(always)]
-    pub(crate) fn pop(&self) -> Option<*mut u8> {
-        let left = self.left.load(Relaxed);
-        if left == 0 {
-            return None;
-        }
-        let slot = self.head.load(Relaxed);
-        // SAFETY: `left > 0`, so `slot` is a free slot of this bin's slab, and its link was written.
-        let next = unsafe { (*slot).next };
-        self.left.store(left - 1, Relaxed);
-        // In this order: who reads `head` and then `left`, as a fork does, finds no more slots counted
-        // than there are.
-        self.head.store(next, Release);
-        Some(slot.cast())
-    }
-
-    /// The slab that slots are taken from.
-    #[inline(always)]
-    pub(crate) fn slab(&self) -> Option<&'static Slab> {
-        // SAFETY: a bin's slab is cut, so its header is mapped.
-        unsafe { self.slab.load(Relaxed).as_ref() }
-    }
-
-    /// Whether slots are taken from `slab` now. For anyone: a bin's slab may be gone by the time it is read.
-    pub(crate) fn is_of(&self, slab: &Slab) -> bool {
-        ptr::eq(self.slab.load(Relaxed), slab)
-    }
-
-    /// Slots in the list, as of now.
-    pub(crate) fn left(&self) -> u32 {
-        self.left.load(Relaxed)
-    }
-
-    /// Words that differ whenever the bin was used.
-    pub(crate) fn fingerprint(&self) -> u64 {
-        (self.head.load(Relaxed).addr() as u64) ^ u64::from(self.left.load(Relaxed)) << 48
-    }
-
-    fn fill(&self, head: *mut Slot, n: u32) {
-        self.head.store(head, Relaxed);
-        self.left.store(n, Relaxed);
-    }
-}
-
 /// The heap of one thread.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -126,6 +45,8 @@ pub(crate) struct Heap {
     partial: [AtomicPtr<Slab>; CLASSES],
     /// Never used twice; 0 while no thread has the heap. Changes under the lock.
     number: AtomicU64,
+    /// See [`sys::hot_tag_word`]: that of the thread that has the heap.
+    tag_word: AtomicUsize,
     lock: SpinLock,
     cached_slabs: AtomicU32,
     /// Empty slabs. Under the lock.
@@ -162,6 +83,7 @@ impl Heap {
             bins: [const { Bin::empty() }; CLASSES],
             partial: [const { AtomicPtr::new(ptr::null_mut()) }; CLASSES],
             number: AtomicU64::new(number),
+            tag_word: AtomicUsize::new(0),
             lock: SpinLock::new(),
             cached_slabs: AtomicU32::new(0),
             cache: AtomicPtr::new(ptr::null_mut()),
@@ -179,8 +101,14 @@ impl Heap {
     /// The bin of a class.
     #[inline(always)]
     pub(crate) fn bin(&self, class: Class) -> &Bin {
-        // SAFETY: a class's index is below CLASSES.
-        unsafe { self.bins.get_unchecked(class.index()) }
+        // SAFETY: a class's index is below CLASSES, and each bin has BIN_BYTES.
+        unsafe { &*self.bins.as_ptr().byte_add(class.bin_offset()) }
+    }
+
+    /// See [`sys::hot_tag_word`].
+    #[inline(always)]
+    pub(crate) fn tag_word(&self) -> usize {
+        self.tag_word.load(Relaxed)
     }
 
     /// The partial list of a class. For a look at its head, or under the lock.
@@ -201,9 +129,10 @@ impl Heap {
     }
 
     /// Makes the heap that of the calling thread.
-    pub(crate) fn begin(&self, number: u64, hot: &'static HotWords) {
+    pub(crate) fn begin(&self, number: u64, tag_word: usize, hot: &'static HotWords) {
         let _guard = self.lock.lock();
         self.number.store(number, Relaxed);
+        self.tag_word.store(tag_word, Relaxed);
         self.hot.store(ptr::from_ref(hot).cast_mut(), Relaxed);
     }
 
@@ -214,7 +143,7 @@ impl Heap {
         let bin = self.bin(class);
         loop {
             if let Some(slot) = bin.pop() {
-                return Some(slot);
+                return Some(slot.at);
             }
             let filled = bin.slab().is_some_and(|slab| Self::refill(bin, slab));
             if !filled && !self.change_slab(class) {
@@ -240,13 +169,13 @@ impl Heap {
         next.is_some()
     }
 
-    /// Takes a slot that the owner has freed itself of the bin's slab; none in every other case. Calls nothing.
+    /// Takes a slot of the bin's slab that the owner has freed itself; none in every other case. Calls nothing.
     #[inline(always)]
-    pub(crate) fn take_own(&self, class: Class) -> Option<*mut u8> {
+    pub(crate) fn take_own(&self, class: Class) -> Option<Popped> {
         let bin = self.bin(class);
         let slab = bin.slab()?;
         let head = slab.free.load(Relaxed);
-        // Another thread that forked may have let go of this one's bins in between.
+        // A thread that forked may have taken this one's bins away for a moment, and they are not empty.
         if head.is_null() || bin.left() > 0 {
             return None;
         }
@@ -254,8 +183,8 @@ impl Heap {
         slab.free.store(ptr::null_mut(), Relaxed);
         slab.occupancy().take_local(n);
         // SAFETY: the list has `n` free slots, which the owner has.
-        bin.fill(unsafe { (*head).next }, n - 1);
-        Some(head.cast())
+        let next = unsafe { (*head).next };
+        Some(bin.fill_behind(head, next, n - 1))
     }
 
     /// Fills the bin from its slab; false if the slab has nothing to give.
@@ -538,7 +467,7 @@ fn adopt_into_shared(slab: &'static Slab) {
 ///
 /// `ptr` is a live slot of `slab`, and the caller gives it up.
 #[inline(never)]
-pub(crate) unsafe fn free_remote(slab: &'static Slab, ptr: *mut u8) {
+pub(crate) unsafe fn free_remote(ptr: *mut u8, slab: &'static Slab) {
     if !fork::may_pass() {
         fork::wait();
     }

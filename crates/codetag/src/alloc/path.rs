@@ -61,7 +61,7 @@ pub(super) fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
     let bin = heap.bin(class);
     match bin.pop() {
         // SAFETY: the slot came from the bin.
-        Some(at) => unsafe { ext::mark_in(bin, at, bytes) },
+        Some(slot) => unsafe { ext::mark_in(heap, bin, slot, bytes) },
         None => alloc_slow(class, bytes),
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
 fn alloc_slow(class: Class, bytes: usize) -> *mut u8 {
     match OwnChange::begin() {
         Begun::Plain(change) => match change.heap().take_own(class) {
-            Some(at) => at,
+            Some(slot) => slot.at,
             None => alloc_refilled::<false>(change, bytes, class),
         },
         Begun::Tagging(change) => alloc_tagging(change, bytes, class),
@@ -83,11 +83,12 @@ fn alloc_slow(class: Class, bytes: usize) -> *mut u8 {
 /// The same while allocations store refs. (The size stays the second argument, in its register.)
 #[inline(never)]
 fn alloc_tagging(change: OwnChange, bytes: usize, class: Class) -> *mut u8 {
-    match change.heap().take_own(class) {
-        Some(at) => {
+    let heap = change.heap();
+    match heap.take_own(class) {
+        Some(slot) => {
             drop(change);
-            // SAFETY: a slot that was just taken.
-            ext::mark(unsafe { Slab::of(at) }, at, bytes)
+            // SAFETY: the slot came from the bin.
+            unsafe { ext::mark_in(heap, heap.bin(class), slot, bytes) }
         }
         None => alloc_refilled::<true>(change, bytes, class),
     }
@@ -203,9 +204,9 @@ pub(super) unsafe fn free_small(at: *mut u8) {
     // SAFETY: a live slot's slab is cut.
     let slab = unsafe { Slab::of(at) };
     ext::unmark(slab, at);
-    if slab.owner.load(Relaxed) != sys::hot_number() {
+    if !sys::is_hot_number(slab.owner.load(Relaxed)) {
         // SAFETY: as the caller's.
-        return unsafe { heap::free_remote(slab, at) };
+        return unsafe { heap::free_remote(at, slab) };
     }
     // SAFETY: the slot is ours now, and the slab's list is its owner's, this thread's.
     unsafe {
@@ -217,13 +218,13 @@ pub(super) unsafe fn free_small(at: *mut u8) {
     slab.free.store(at.cast(), Release);
     match slab.occupancy().local_free() {
         LocalFree::Quiet => {}
-        rare => free_rare(slab, rare),
+        rare => free_rare(at, slab, rare),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn free_rare(slab: &'static Slab, what: LocalFree) {
+fn free_rare(_at: *mut u8, slab: &'static Slab, what: LocalFree) {
     let _change = Change::new();
     let heap = slab.owner_heap();
     match what {

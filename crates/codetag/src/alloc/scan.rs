@@ -13,6 +13,7 @@ use crate::protocol::{Atomics, Place, Std};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, fence};
+use std::time::{Duration, Instant};
 
 pub(crate) use super::class::CLASSES as CLASS_COUNT;
 pub(crate) use super::class::SLAB_BYTES;
@@ -85,16 +86,25 @@ enum Look {
 }
 
 /// Looks until nothing comes in between: a slab that is only cleared keeps its objects, and they
-/// must not be missed.
+/// must not be missed. Whoever changes it may have lost its processor, for as long as others keep that busy;
+/// only a thread that is stopped for good is given up on.
 fn look_again(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Look {
     const LOOKS: u32 = 1000;
-    for turn in 0..LOOKS {
+    const LONGEST: Duration = Duration::from_secs(5);
+    let mut began = None;
+    let mut turn = 0;
+    loop {
         match look(slab, with_refs, copy) {
-            Look::Changed => Std::relax(turn),
+            Look::Changed if turn < LOOKS => turn += 1,
+            Look::Changed => {
+                if began.get_or_insert_with(Instant::now).elapsed() > LONGEST {
+                    return Look::Changed;
+                }
+            }
             done => return done,
         }
+        Std::relax(turn);
     }
-    Look::Changed
 }
 
 fn look(slab: &Slab, with_refs: bool, copy: &mut [u32]) -> Look {

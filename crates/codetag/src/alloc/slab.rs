@@ -10,7 +10,7 @@
 //! its object.
 
 use super::chunk::{CHUNK_BYTES, SLAB_INDEX_MASK};
-use super::class::{Class, Geometry, SLAB_BYTES};
+use super::class::{Class, Geometry, RECIPROCAL_BITS, SLAB_BYTES};
 use super::fork;
 use super::heap::Heap;
 use crate::protocol::{Occupancy, Place, Std};
@@ -67,24 +67,22 @@ pub(crate) struct Slab {
     pub free: AtomicPtr<Slot>,
     /// See [`Occupancy`].
     pub used: AtomicU32,
-    /// See [`Geometry::shift`].
-    pub shift: AtomicU32,
-    /// Where the ref of slab offset 0 would lie, in bytes.
-    pub refs: AtomicUsize,
     /// Slots that were ever linked into a list since the slab was cut.
     pub carved: AtomicU32,
+    /// See [`Geometry::reciprocal`].
+    pub reciprocal: AtomicU64,
+    /// Where the ref of slab offset 0 would lie, in bytes.
+    pub refs: AtomicUsize,
     /// Number of slots.
     pub capacity: AtomicU32,
     /// Bytes of one slot.
     pub slot_bytes: AtomicU32,
     /// Index of the class.
     pub class: AtomicU32,
-    /// The heap that owns it.
-    pub heap: AtomicPtr<Heap>,
     /// See [`Occupancy`].
     pub place: AtomicU32,
-    /// Offset of the first slot.
-    pub data_start: AtomicU32,
+    /// The heap that owns it.
+    pub heap: AtomicPtr<Heap>,
 
     /// See [`Occupancy`].
     pub remote: AtomicU64,
@@ -104,7 +102,9 @@ pub(crate) struct Slab {
     pub noted_used: AtomicU32,
     /// Slots that are on no list since a fork: one per bin of a thread that is gone.
     pub lost: AtomicU32,
-    spare: AtomicU64,
+    /// Offset of the first slot.
+    pub data_start: AtomicU32,
+    spare: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Slab>() == HEADER_BYTES);
@@ -128,7 +128,7 @@ impl Slab {
                 & (SLAB_INDEX_MASK * HEADER_BYTES));
         // SAFETY: by the layout of a chunk this is the slab's header, and it stays mapped while an
         // object of the slab lives.
-        unsafe { &*ptr.with_addr(at).cast::<Self>() }
+        unsafe { &*ptr::with_exposed_provenance(at) }
     }
 
     /// Where the slab begins.
@@ -161,8 +161,11 @@ impl Slab {
     /// `ptr` is the start of a slot of this slab, which was cut with refs.
     #[inline(always)]
     pub(crate) unsafe fn ref_of(&self, ptr: *mut u8) -> &'static AtomicU32 {
+        // SAFETY: nobody writes the word while the slab is cut. As a plain read it becomes an operand of
+        // the multiplication.
+        let reciprocal = unsafe { *self.reciprocal.as_ptr() };
         // SAFETY: as the caller's.
-        unsafe { ref_at(ptr, self.refs.load(Relaxed), self.shift.load(Relaxed)) }
+        unsafe { ref_at(ptr, self.refs.load(Relaxed), reciprocal) }
     }
 
     /// Takes the slab for a change that readers must not see half of; waits for whoever has it.
@@ -203,12 +206,12 @@ impl Slab {
             // The first slot's ref lies at the head of the slab.
             self.base()
                 .addr()
-                .wrapping_sub(4 * (g.data_start >> g.shift) as usize)
+                .wrapping_sub(4 * (g.data_start / g.slot_bytes) as usize)
         } else {
             outside_refs
         };
         self.free.store(ptr::null_mut(), Relaxed);
-        self.shift.store(g.shift, Relaxed);
+        self.reciprocal.store(g.reciprocal, Relaxed);
         self.refs.store(refs, Relaxed);
         self.carved.store(0, Relaxed);
         self.capacity.store(g.capacity, Relaxed);
@@ -278,21 +281,31 @@ impl Slab {
 
     /// The vector: address of the first ref and number of refs. Meaningful while the slab is cut.
     pub(crate) fn vector(&self) -> (usize, usize) {
-        let skipped = self.data_start.load(Relaxed) >> (self.shift.load(Relaxed) & 31);
-        let first = self.refs.load(Relaxed).wrapping_add(4 * skipped as usize);
+        let skipped = slot_number(
+            self.data_start.load(Relaxed) as usize,
+            self.reciprocal.load(Relaxed),
+        );
+        let first = self.refs.load(Relaxed).wrapping_add(4 * skipped);
         (first, self.ext_bytes.load(Relaxed) as usize / 4)
     }
+}
+
+/// How many slots of its size there are before an offset in the slab.
+#[inline(always)]
+fn slot_number(offset: usize, reciprocal: u64) -> usize {
+    // No more than 16 and 46 bits.
+    ((offset as u64).wrapping_mul(reciprocal) >> RECIPROCAL_BITS) as usize
 }
 
 /// The ref of the slot at `ptr`, by the words of its slab.
 ///
 /// # Safety
 ///
-/// `ptr` is the start of a slot of a slab that was cut with refs; `refs` and `shift` are the slab's.
+/// `ptr` is the start of a slot of a slab that was cut with refs; `refs` and `reciprocal` are the slab's; the
+/// spare bits of the reciprocal may have been used.
 #[inline(always)]
-pub(crate) unsafe fn ref_at(ptr: *mut u8, refs: usize, shift: u32) -> &'static AtomicU32 {
-    // Wrapping: the processor takes the count modulo 64 anyway.
-    let index = (ptr.addr() & (SLAB_BYTES - 1)).wrapping_shr(shift);
+pub(crate) unsafe fn ref_at(ptr: *mut u8, refs: usize, reciprocal: u64) -> &'static AtomicU32 {
+    let index = slot_number(ptr.addr() & (SLAB_BYTES - 1), reciprocal);
     // SAFETY: by the geometry of the class the slot's ref lies inside the vector, which is mapped
     // while the slot is live.
     unsafe {

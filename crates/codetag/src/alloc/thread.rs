@@ -110,7 +110,7 @@ fn enter() -> Option<&'static Heap> {
         return None;
     };
     let number = NEXT_NUMBER.fetch_add(1, Relaxed);
-    heap.begin(number, sys::hot_words());
+    heap.begin(number, word, sys::hot_words());
     sys::set_hot(ptr::from_ref(heap).expose_provenance(), number, word, LIVE);
     Some(heap)
 }

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize};
 pub(crate) struct HotWords {
     /// See [`super::hot_heap`].
     pub heap: AtomicUsize,
-    /// See [`super::hot_number`].
+    /// See [`super::is_hot_number`].
     pub number: AtomicU64,
     /// See [`super::hot_tag_word`].
     pub tag_word: AtomicUsize,

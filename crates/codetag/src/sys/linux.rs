@@ -124,10 +124,23 @@ pub(crate) fn hot_heap() -> usize {
     read_hot!("0")
 }
 
-/// The number of this thread's heap; 0 while it has none.
+/// Whether a number is that of this thread's heap.
 #[inline(always)]
-pub(crate) fn hot_number() -> u64 {
-    read_hot!("8") as u64
+pub(crate) fn is_hot_number(number: u64) -> bool {
+    // SAFETY: the symbol is 32 bytes of this object's static thread-local storage. One instruction less
+    // than to read the word and compare it.
+    unsafe {
+        asm!(
+            "mov {w}, qword ptr [rip + codetag_hot_words@GOTTPOFF]",
+            "cmp {number}, qword ptr fs:[{w} + 8]",
+            "jne {other}",
+            w = out(reg) _,
+            number = in(reg) number,
+            other = label { return false },
+            options(readonly, nostack),
+        );
+    }
+    true
 }
 
 /// The address of this thread's current tag word.

@@ -78,10 +78,10 @@ pub(crate) fn hot_heap() -> usize {
     }
 }
 
-/// The number of this thread's heap; 0 while it has none.
+/// Whether a number is that of this thread's heap.
 #[inline(always)]
-pub(crate) fn hot_number() -> u64 {
-    HOT.with(|h| h.number.load(Relaxed))
+pub(crate) fn is_hot_number(number: u64) -> bool {
+    number == HOT.with(|h| h.number.load(Relaxed))
 }
 
 /// The address of this thread's current tag word.

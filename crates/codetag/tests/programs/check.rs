@@ -233,20 +233,18 @@ fn per_slab(at: &str, row: &ClassUsage) {
     assert_eq!(row.obj_exts_bytes % row.slabs, 0, "{at}: {row:?}");
     let capacity = row.slots / row.slabs;
     let ext_bytes = row.obj_exts_bytes / row.slabs;
-    let inside = if row.slot_bytes < 1024 { ext_bytes } else { 0 };
-    // Slots begin at a multiple of what divides their size; one more, with its ref, would not fit.
-    let (unit, refs) = (1 << row.slot_bytes.trailing_zeros(), inside.min(1) * 8);
-    let end = inside.next_multiple_of(unit) + capacity * row.slot_bytes;
-    let beyond = (inside + refs).next_multiple_of(unit) + (capacity + 1) * row.slot_bytes;
+    // From 144 bytes up refs lie in the chunk's head.
+    let inside = if row.slot_bytes < 144 { ext_bytes } else { 0 };
+    // Slots begin at a multiple of their size; one more, with its ref, would not fit.
+    let refs = inside.min(1) * 4;
+    let end = inside.next_multiple_of(row.slot_bytes) + capacity * row.slot_bytes;
+    let beyond = (inside + refs).next_multiple_of(row.slot_bytes) + (capacity + 1) * row.slot_bytes;
     assert!(end <= SLAB_BYTES && SLAB_BYTES < beyond, "{at}: {row:?}");
     if can_track() {
-        assert!(
-            ext_bytes >= 4 * capacity,
+        assert_eq!(
+            ext_bytes,
+            4 * capacity,
             "{at}: a ref of 4 bytes per slot: {row:?}"
-        );
-        assert!(
-            row.slot_bytes >= 1024 || ext_bytes <= 8 * capacity,
-            "{at}: {row:?}"
         );
     } else {
         assert_eq!(ext_bytes, 0, "{at}: {row:?}");

@@ -93,14 +93,14 @@ fn sub(word: u32, bytes: u64) {
 /// A small object got this ref.
 #[inline(always)]
 pub(crate) fn came(tag_ref: u32) {
-    add(tag_ref, u64::from(tag_ref & !tag::NO_ID));
+    add(tag_ref, u64::from(tag_ref & !tag::ID_MASK));
 }
 
 /// A small object loses this ref; 0 if it had none.
 #[inline(always)]
 pub(crate) fn goes(tag_ref: u32) {
     if tag_ref != 0 {
-        sub(tag_ref, u64::from(tag_ref & !tag::NO_ID));
+        sub(tag_ref, u64::from(tag_ref & !tag::ID_MASK));
     }
 }
 

@@ -14,7 +14,7 @@ use super::super::chunk;
 use super::super::slab::Slab;
 use super::counters;
 use crate::sys;
-use crate::tag::{CodeTag, NO_ID};
+use crate::tag::{CodeTag, ID_MASK, NO_ID};
 use core::cell::Cell;
 use core::ptr;
 use core::slice;
@@ -22,11 +22,21 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The current tag of this thread.
+pub(crate) fn current_tag() -> &'static CodeTag {
+    // SAFETY: the running thread's own.
+    unsafe { tag_at(sys::hot_tag_word()) }
+}
+
+/// The current tag of this thread, by the address of its word.
+///
+/// # Safety
+///
+/// As [`sys::hot_tag_word`] gave it to this thread.
 #[inline(always)]
-fn current_tag() -> &'static CodeTag {
-    let word = ptr::with_exposed_provenance::<Cell<&'static CodeTag>>(sys::hot_tag_word());
-    // SAFETY: the hot word is the address of this thread's current tag, or of a word that says
-    // untagged; both live as long as the thread.
+pub(crate) unsafe fn tag_at(word: usize) -> &'static CodeTag {
+    let word = ptr::with_exposed_provenance::<Cell<&'static CodeTag>>(word);
+    // SAFETY: the address is that of this thread's current tag, or of a word that says untagged; both
+    // live as long as the thread.
     unsafe { (*word).get() }
 }
 
@@ -48,21 +58,28 @@ pub(crate) fn current_word_if_given() -> Option<u32> {
 /// Stores the ref of a slot that was just taken; returns the slot, so that the rare case can be a
 /// jump.
 #[inline(always)]
-pub(crate) fn store(to: &'static AtomicU32, at: *mut u8, bytes: usize) -> *mut u8 {
-    let tag = current_tag();
-    let id = tag.id_word();
-    if id == NO_ID {
-        return store_first(tag, to, at, bytes);
+pub(crate) fn store(
+    to: &'static AtomicU32,
+    tag: &'static CodeTag,
+    at: *mut u8,
+    bytes: usize,
+) -> *mut u8 {
+    // One instruction makes the ref and tells whether there is an id: see `NO_ID`.
+    let (word, has_none) = (bytes as u32).overflowing_add(tag.id_word());
+    if has_none {
+        return store_first(at, bytes, tag);
     }
-    to.store(id | bytes as u32, Relaxed);
-    counters::came(id | bytes as u32);
+    to.store(word, Relaxed);
+    counters::came(word);
     at
 }
 
 /// The same for a tag that has no id yet.
 #[cold]
 #[inline(never)]
-fn store_first(tag: &'static CodeTag, to: &AtomicU32, at: *mut u8, bytes: usize) -> *mut u8 {
+fn store_first(at: *mut u8, bytes: usize, tag: &'static CodeTag) -> *mut u8 {
+    // SAFETY: as in the module. Found anew, so that the fast path need not keep it.
+    let to = unsafe { Slab::of(at).ref_of(at) };
     let tag_ref = tag.assign() | bytes as u32;
     to.store(tag_ref, Relaxed);
     counters::came(tag_ref);
@@ -89,7 +106,7 @@ pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
     let _change = Change::new();
     let word = current_word();
     let old = r.load(Relaxed);
-    let kept = if word == 0 { old & NO_ID } else { word } | bytes as u32;
+    let kept = if word == 0 { old & ID_MASK } else { word } | bytes as u32;
     if counters::KEPT {
         counters::goes(old);
         counters::came(kept);
@@ -106,7 +123,7 @@ pub(crate) fn renew(slab: &Slab, at: *mut u8, bytes: usize) {
 /// The id word of a slot's owner; 0 also when it has none.
 pub(crate) fn owner(slab: &Slab, at: *mut u8) -> u32 {
     // SAFETY: as in the module.
-    unsafe { slab.ref_of(at) }.load(Relaxed) & NO_ID
+    unsafe { slab.ref_of(at) }.load(Relaxed) & ID_MASK
 }
 
 /// Names another owner of a slot that has a ref, keeping the size.
@@ -117,10 +134,10 @@ pub(crate) fn set_owner(slab: &Slab, at: *mut u8, word: u32) {
     if old != 0 {
         if counters::KEPT {
             counters::goes(old);
-            counters::came(word | old & !NO_ID);
+            counters::came(word | old & !ID_MASK);
         }
         // The clearing pass may come in between; then the slot has no ref to change.
-        let _ = r.compare_exchange(old, word | old & !NO_ID, Relaxed, Relaxed);
+        let _ = r.compare_exchange(old, word | old & !ID_MASK, Relaxed, Relaxed);
     }
 }
 

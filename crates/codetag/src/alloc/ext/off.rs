@@ -5,7 +5,7 @@
 //! Nothing here touches memory; one signature is unsafe because its twin's is.
 
 use super::super::class::{Class, Geometry};
-use super::super::heap::Bin;
+use super::super::heap::{Bin, Heap, Popped};
 use super::super::slab::Slab;
 use super::{Owner, PageExtUsage};
 use crate::control::{EnableError, StateKind};
@@ -27,8 +27,8 @@ pub(crate) fn must_clear() -> bool {
 }
 
 #[inline(always)]
-pub(crate) unsafe fn mark_in(_bin: &Bin, at: *mut u8, _bytes: usize) -> *mut u8 {
-    at
+pub(crate) unsafe fn mark_in(_heap: &Heap, _bin: &Bin, slot: Popped, _bytes: usize) -> *mut u8 {
+    slot.at
 }
 
 #[inline(always)]

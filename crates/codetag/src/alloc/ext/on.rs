@@ -8,7 +8,7 @@
 use super::super::change::Change;
 use super::super::chunk;
 use super::super::class::{Class, Geometry, SMALL_MAX};
-use super::super::heap::Bin;
+use super::super::heap::{Bin, Heap, Popped};
 use super::super::path;
 use super::super::slab::{Slab, ref_at};
 pub(crate) use super::counters::{counted, counter_bytes};
@@ -64,15 +64,21 @@ pub(crate) fn must_clear() -> bool {
 ///
 /// # Safety
 ///
-/// `at` was taken from `bin` just now.
+/// `slot` was taken from `bin`, one of `heap`'s, just now.
 #[inline(always)]
-pub(crate) unsafe fn mark_in(bin: &Bin, at: *mut u8, bytes: usize) -> *mut u8 {
+pub(crate) unsafe fn mark_in(heap: &Heap, bin: &Bin, slot: Popped, bytes: usize) -> *mut u8 {
     if switch::alloc_site() {
-        let (refs, shift) = (bin.refs.load(Relaxed), bin.shift.load(Relaxed));
         // SAFETY: a bin that had a slot has its slab's words.
-        obj_exts::store(unsafe { ref_at(at, refs, shift) }, at, bytes)
+        let to = unsafe { ref_at(slot.at, bin.refs(), slot.reciprocal) };
+        // SAFETY: a heap that had a slot is a thread's, the running one.
+        obj_exts::store(
+            to,
+            unsafe { obj_exts::tag_at(heap.tag_word()) },
+            slot.at,
+            bytes,
+        )
     } else {
-        at
+        slot.at
     }
 }
 
@@ -81,7 +87,12 @@ pub(crate) unsafe fn mark_in(bin: &Bin, at: *mut u8, bytes: usize) -> *mut u8 {
 pub(crate) fn mark(slab: &'static Slab, at: *mut u8, bytes: usize) -> *mut u8 {
     if switch::alloc_on() {
         // SAFETY: as in the module.
-        obj_exts::store(unsafe { slab.ref_of(at) }, at, bytes)
+        obj_exts::store(
+            unsafe { slab.ref_of(at) },
+            obj_exts::current_tag(),
+            at,
+            bytes,
+        )
     } else {
         at
     }
@@ -241,7 +252,7 @@ unsafe fn loses_its_ref(at: *mut u8, layout: Layout, bytes: u32) -> bool {
     let slab = unsafe { Slab::of(at) };
     // SAFETY: as the caller's.
     let r = unsafe { slab.ref_of(at) };
-    let marked = r.load(Relaxed) & !tag::NO_ID == bytes;
+    let marked = r.load(Relaxed) & !tag::ID_MASK == bytes;
     // SAFETY: as the caller's.
     unsafe { path::dealloc(at, layout) };
     marked && r.load(Relaxed) == 0

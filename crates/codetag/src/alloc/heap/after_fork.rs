@@ -6,7 +6,7 @@
 //! operation that it is in the middle of; in the child there is one thread.
 
 use super::{Heap, SHARED, SHARED_NUMBER, settle_claim};
-use crate::alloc::class::{CLASSES, Class};
+use crate::alloc::class::{CLASSES, Class, RECIPROCAL_SPARE};
 use crate::alloc::slab::{Slab, Slot, append};
 use crate::alloc::{chunk, ext};
 use crate::protocol::Place;
@@ -33,7 +33,7 @@ impl Heap {
             let (mut head, mut left, mut behind);
             loop {
                 head = bin.head.load(Acquire);
-                left = bin.left.load(Acquire);
+                left = (bin.left.load(Acquire) & RECIPROCAL_SPARE) as u32;
                 if left == 0 {
                     behind = ptr::null_mut();
                     break;
