@@ -17,9 +17,15 @@ use core::alloc::Layout;
 use core::ptr;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-/// What the four calls and the paths behind them have as their first argument, and nothing looks at: the instance that
+/// What the four calls and the paths behind them have as their first argument, and nothing needs: the instance that
 /// was called. So their other arguments stay in the registers that `GlobalAlloc` has them in.
 pub(crate) type Instance = *const ();
+
+/// Stands where next to nothing comes by, so that no optimiser takes the argument away and moves the others up.
+#[inline(always)]
+fn keep(instance: Instance) {
+    let _ = core::hint::black_box(instance);
+}
 
 /// For calls from inside.
 pub(crate) const NO_INSTANCE: Instance = ptr::null();
@@ -184,8 +190,9 @@ unsafe fn alloc_unusual(instance: Instance, layout: Layout) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
-unsafe fn alloc_aligned(_: Instance, layout: Layout) -> *mut u8 {
+unsafe fn alloc_aligned(instance: Instance, layout: Layout) -> *mut u8 {
     if layout.size() == 0 {
+        keep(instance);
         return ptr::without_provenance_mut(layout.align());
     }
     match small_class(layout) {
@@ -290,7 +297,7 @@ unsafe fn dealloc_unusual(instance: Instance, at: *mut u8, layout: Layout) {
 #[inline(never)]
 unsafe fn dealloc_aligned(instance: Instance, at: *mut u8, layout: Layout) {
     if layout.size() == 0 {
-        return;
+        return keep(instance);
     }
     if is_small(layout) {
         // SAFETY: by its layout the block is a slot.
@@ -380,6 +387,7 @@ unsafe fn realloc_unusual(
     // SAFETY: the caller's contract bounds the new size.
     let new = unsafe { Layout::from_size_align_unchecked(new_bytes, layout.align()) };
     if layout.size() == 0 {
+        keep(instance);
         // SAFETY: a block of no bytes is no block.
         return unsafe { alloc(instance, new) };
     }
