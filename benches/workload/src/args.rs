@@ -5,8 +5,10 @@ use lexopt::{Arg, Error, Parser, ValueExt};
 
 pub(crate) const USAGE: &str = "\
 usage: workload list
-       workload time|count [--only PREFIX] [--quick] [--seed N] [--enable] [--repeats N]
-       workload memory|hoard [--enable]";
+       workload time [--only PREFIX] [--quick] [--seed N] [--enable] [--repeats N]
+       workload count [--only PREFIX] [--quick] [--seed N] [--enable]
+       workload memory [--enable]
+       workload hoard [--quick] [--seed N] [--enable]";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -26,7 +28,7 @@ pub(crate) struct Args {
     pub(crate) seed: u64,
     /// Whether profiling is turned on before anything is measured.
     pub(crate) enable: bool,
-    /// How often each workload is timed, unless by default.
+    /// How often each pattern is timed, and larger workloads in proportion, unless by default.
     pub(crate) repeats: Option<u32>,
 }
 
@@ -60,13 +62,14 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Args, Error> {
         None => return Err("a mode is missing".into()),
     };
     let mut args = Args::new(mode);
-    let runs = matches!(mode, Mode::Time | Mode::Count);
+    let is_measured = matches!(mode, Mode::Time | Mode::Count);
+    let runs = is_measured || mode == Mode::Hoard;
     while let Some(arg) = parser.next()? {
         match arg {
-            Arg::Long("only") if runs => args.only = parser.value()?.string()?,
+            Arg::Long("only") if is_measured => args.only = parser.value()?.string()?,
             Arg::Long("quick") if runs => args.scale = Scale::Quick,
             Arg::Long("seed") if runs => args.seed = parser.value()?.parse()?,
-            Arg::Long("repeats") if runs => match parser.value()?.parse()? {
+            Arg::Long("repeats") if mode == Mode::Time => match parser.value()?.parse()? {
                 0 => return Err("--repeats is at least 1".into()),
                 repeats => args.repeats = Some(repeats),
             },

@@ -20,9 +20,6 @@ const LARGE_OBJS_COUNTED: usize = 1_000;
 
 const PAGE_BYTES: u64 = 4_096;
 
-/// No counter is kept per tag.
-const COUNTERS_BYTES: u64 = 0;
-
 impl Held {
     pub(crate) fn new() -> Self {
         // The two vectors' own memory is not to be charged to the tag.
@@ -140,7 +137,18 @@ fn print_metadata(heap: &HeapTotals, report: &mut Report) {
     report.line("page_ext_bytes", heap.page_ext_bytes);
     report.line("registry_bytes", heap.registry_bytes);
     report.line("thread_heap_bytes", heap.thread_heaps_bytes);
-    report.line("counters_bytes", COUNTERS_BYTES);
+    report.line("counters_bytes", counters_bytes());
+}
+
+/// Counters per tag and CPU are kept in one configuration, for the bench alone.
+#[cfg(codetag_counters)]
+fn counters_bytes() -> u64 {
+    codetag::__private::counter_bytes().unwrap_or(0)
+}
+
+#[cfg(not(codetag_counters))]
+fn counters_bytes() -> u64 {
+    0
 }
 
 fn per_slot(class: &ClassUsage) -> f64 {

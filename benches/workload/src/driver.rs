@@ -17,9 +17,10 @@ use std::time::Instant;
 /// Calls what is measured.
 pub(crate) type Measured = fn(&mut dyn FnMut());
 
-const PATTERN_REPEATS: u32 = 15;
-const PATTERN_REPEATS_QUICK: u32 = 5;
-const LARGER_REPEATS_QUICK: u32 = 20;
+const REPEATS: u32 = 15;
+const REPEATS_QUICK: u32 = 5;
+/// Runs of a larger workload in [`REPEATS_QUICK`] repeats: about a third of a second in all.
+const RUNS_QUICK: u32 = 20;
 
 /// What one operation of a pattern is.
 const PATTERN_UNIT: &str = "one object: allocated and freed; sampled in batches";
@@ -90,11 +91,7 @@ fn time(args: &Args, report: &mut Report) -> Result<(), String> {
 }
 
 fn time_patterns(args: &Args, report: &mut Report) -> Result<(), String> {
-    let repeats = match args.scale {
-        Scale::Full => PATTERN_REPEATS,
-        _ => PATTERN_REPEATS_QUICK,
-    };
-    let repeats = args.repeats.unwrap_or(repeats);
+    let repeats = args.repeats.unwrap_or(default_repeats(args.scale));
     let mut slots = Slots::new();
     let mut lanes = chosen_patterns(args)
         .map(|pattern| Lane::new(pattern.sizes.len() * repeats as usize))
@@ -131,15 +128,31 @@ fn time_patterns(args: &Args, report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
-fn time_larger(kind: &Kind, args: &Args, report: &mut Report) -> Result<(), String> {
-    let repeats = match args.scale {
-        Scale::Full => kind.repeats,
-        _ => LARGER_REPEATS_QUICK,
+fn default_repeats(scale: Scale) -> u32 {
+    match scale {
+        Scale::Full => REPEATS,
+        _ => REPEATS_QUICK,
+    }
+}
+
+/// How often a larger workload is run: more or less often than the patterns are repeated, so that it takes as long.
+fn runs(kind: &Kind, args: &Args) -> u32 {
+    let by_default = match args.scale {
+        Scale::Full => kind.runs,
+        _ => RUNS_QUICK,
     };
-    let repeats = args.repeats.unwrap_or(repeats);
-    let mut workload = make(kind, args, repeats)?;
+    let default = default_repeats(args.scale);
+    let runs = u64::from(by_default) * u64::from(args.repeats.unwrap_or(default));
+    u32::try_from(runs / u64::from(default))
+        .unwrap_or(u32::MAX)
+        .max(1)
+}
+
+fn time_larger(kind: &Kind, args: &Args, report: &mut Report) -> Result<(), String> {
+    let runs = runs(kind, args);
+    let mut workload = make(kind, args, runs)?;
     let (mut fastest_ns, mut check) = (f64::INFINITY, None);
-    for _ in 0..repeats {
+    for _ in 0..runs {
         let start = Instant::now();
         workload.run();
         let ns = start.elapsed().as_secs_f64() * 1e9;

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! workload list
-//! workload time|count [--only PREFIX] [--quick] [--seed N] [--enable] [--repeats N]
-//! workload memory|hoard [--enable]
+//! workload time [--only PREFIX] [--quick] [--seed N] [--enable] [--repeats N]
+//! workload count [--only PREFIX] [--quick] [--seed N] [--enable]
+//! workload memory [--enable]
+//! workload hoard [--quick] [--seed N] [--enable]
 //! ```
 //!
 //! `list` prints the workloads. `time` prints nanoseconds per operation, the fastest of its repeats for each workload

@@ -75,8 +75,8 @@ pub(crate) type Make = fn(Setup) -> Result<Box<dyn Larger>, String>;
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
-    /// How often it is timed in its full size: about a second in all.
-    pub(crate) repeats: u32,
+    /// How often it is run in its full size in the time that 15 repeats of the patterns take, about a second.
+    pub(crate) runs: u32,
     pub(crate) make: Make,
 }
 
@@ -85,37 +85,37 @@ pub(crate) const KINDS: &[Kind] = &[
         name: "larger.json",
         unit: "one element of the document's top level: parsed, walked, modified, serialised and dropped; \
                sampled in batches of 50",
-        repeats: 7,
+        runs: 7,
         make: |setup| Ok(Box::new(documents::Documents::new(setup)?)),
     },
     Kind {
         name: "larger.syn",
         unit: "one file: parsed, its names counted, dropped",
-        repeats: 15,
+        runs: 15,
         make: |setup| Ok(Box::new(trees::Trees::new(setup)?)),
     },
     Kind {
         name: "larger.words",
         unit: "one file: its words counted, and merged into the index",
-        repeats: 15,
+        runs: 15,
         make: |setup| Ok(Box::new(words::Words::new(setup)?)),
     },
     Kind {
         name: "larger.hackbench",
         unit: "one message: allocated, sent, received and freed; one in 64 is sampled",
-        repeats: 15,
+        runs: 15,
         make: |setup| Ok(Box::new(Hackbench::new(setup)?)),
     },
     Kind {
         name: "larger.larson",
         unit: "one object replaced; sampled in batches of 1,000",
-        repeats: 15,
+        runs: 15,
         make: |setup| Ok(Box::new(larson::Larson::new(setup)?)),
     },
     Kind {
         name: "larger.async",
         unit: "one request: sent, answered, and the answer read",
-        repeats: 15,
+        runs: 15,
         make: |setup| Ok(Box::new(server::Server::new(setup)?)),
     },
 ];
