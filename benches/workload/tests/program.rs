@@ -210,7 +210,9 @@ fn the_heap_does_not_hoard_what_threads_hand_on() {
         &["hoard", "--quick", "--enable"][..if has_tags(&lines(&["memory"])) { 3 } else { 2 }],
     );
     let bytes = |when: &str| number(&lines, &format!("heap_bytes:{when}"));
-    assert!(bytes("run3") <= 1.1 * bytes("run1"), "{lines:?}");
+    // The heap grows by 2 MiB at a time, and how many threads have objects at once is up to the scheduler.
+    let slack = f64::from(4 << 20);
+    assert!(bytes("run3") <= bytes("run1") + slack, "{lines:?}");
     let more = bytes("shrunk") - bytes("start");
     assert!(more <= f64::from(2 << 20), "{lines:?}");
 }
