@@ -42,9 +42,7 @@ fn embed_sources() -> io::Result<()> {
     let root = here.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
     let mut files = Vec::new();
     for room in ROOMS {
-        let room = root.join(room);
-        // A file that comes or goes changes the time of its directory.
-        collect(&room, false, &mut files)?;
+        collect(&root.join(room), false, &mut files)?;
     }
     let mut named = Vec::with_capacity(files.len());
     for path in files {
@@ -63,7 +61,9 @@ fn embed_sources() -> io::Result<()> {
 
 fn collect(dir: &Path, is_source: bool, files: &mut Vec<PathBuf>) -> io::Result<()> {
     println!("cargo:rerun-if-changed={}", dir.display());
-    for entry in fs::read_dir(dir)? {
+    let entries = fs::read_dir(dir)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", dir.display())))?;
+    for entry in entries {
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
         let kind = entry.file_type()?;

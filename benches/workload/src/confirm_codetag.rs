@@ -2,6 +2,7 @@
 
 use crate::report::Report;
 use codetag::{ClassUsage, HeapTotals, Snapshot, StateKind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Live objects of a known number, from before the measurement to after it.
 #[derive(Debug)]
@@ -159,9 +160,26 @@ fn per(bytes: u64, count: u64) -> f64 {
     bytes as f64 / count.max(1) as f64
 }
 
-/// The vectors of the heap as it is now.
-pub(crate) fn print_obj_exts(report: &mut Report) {
-    report.line("obj_exts_bytes", Snapshot::take().heap().obj_exts_bytes);
+/// Whether [`at_peak`] looks at the heap.
+static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+/// The most that the vectors took so far.
+static OBJ_EXTS_BYTES_MAX: AtomicU64 = AtomicU64::new(0);
+
+/// A workload calls this where it has most alive.
+pub(crate) fn at_peak() {
+    if IS_WATCHED.load(Ordering::Relaxed) {
+        let bytes = Snapshot::take().heap().obj_exts_bytes;
+        OBJ_EXTS_BYTES_MAX.fetch_max(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Runs a workload once and prints what its vectors took at most.
+pub(crate) fn watch_peak(run: &mut dyn FnMut(), report: &mut Report) {
+    OBJ_EXTS_BYTES_MAX.store(0, Ordering::Relaxed);
+    IS_WATCHED.store(true, Ordering::Relaxed);
+    run();
+    IS_WATCHED.store(false, Ordering::Relaxed);
+    report.line("obj_exts_bytes", OBJ_EXTS_BYTES_MAX.load(Ordering::Relaxed));
 }
 
 /// What the heap has from the system now.

@@ -23,7 +23,11 @@ pub(crate) fn enable() -> Result<(), &'static str> {
 
 pub(crate) fn print_memory(_: &mut Report) {}
 
-pub(crate) fn print_obj_exts(_: &mut Report) {}
+pub(crate) fn at_peak() {}
+
+pub(crate) fn watch_peak(run: &mut dyn FnMut(), _: &mut Report) {
+    run();
+}
 
 pub(crate) fn print_heap(_: &str, _: &mut Report) -> Result<(), String> {
     Err("this allocator does not say what it keeps".to_owned())

@@ -1,6 +1,6 @@
 //! A JSON document of 10 MB: parsed, walked, modified, serialised and dropped.
 
-use super::{Larger, Outcome, Setup, expect};
+use super::{Larger, Outcome, Setup, at_peak, expect};
 use crate::mix;
 use crate::samples::Lane;
 use fastrand::Rng;
@@ -85,6 +85,7 @@ impl Larger for Documents {
             error = serialise(batch, &mut written).err().or(error.take());
         });
         written.push(b']');
+        at_peak();
         for batch in 0..elements.len().div_ceil(BATCH_LEN) {
             let start = clock.start();
             elements.drain(..BATCH_LEN.min(elements.len()));

@@ -1,7 +1,7 @@
 //! Groups of senders and receivers, as in the kernel's scheduler benchmark of that name: each sender sends to each
 //! receiver of its group. A message is allocated by the one thread and freed by the other.
 
-use super::{Larger, Outcome, Setup, expect};
+use super::{Larger, Outcome, Setup, at_peak, expect};
 use crate::mix;
 use crate::samples::Lane;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -112,6 +112,8 @@ impl Larger for Hackbench {
                     spawn(scope, move || send(&channels, sender, plan))?;
                 }
             }
+            // Threads are at work, and as many messages wait as ever.
+            at_peak();
             let mut found = Counts::default();
             for receiver in receivers {
                 let counts = receiver.join().map_err(|_| "a receiver panicked")?;

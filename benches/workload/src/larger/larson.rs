@@ -2,7 +2,7 @@
 //! then hand the array on to another thread, which goes on with it and so frees what others allocated. Threads end
 //! too, and new ones take over what is left.
 
-use super::{Larger, Outcome, Setup, expect};
+use super::{Larger, Outcome, Setup, at_peak, expect};
 use crate::mix;
 use crate::samples::Lane;
 use fastrand::Rng;
@@ -75,6 +75,7 @@ impl Larger for Larson {
                 }
             }
         }
+        at_peak();
         let mut found = Counts::default();
         for array in arrays {
             found.replaced += array.counts.replaced;

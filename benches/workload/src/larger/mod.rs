@@ -11,6 +11,7 @@ mod words;
 
 pub(crate) use hackbench::Hackbench;
 
+use crate::confirm::at_peak;
 use crate::samples::Lane;
 use crate::scale::Scale;
 
@@ -53,7 +54,7 @@ pub(crate) struct Outcome {
 
 /// A workload whose input is ready. Each run does the same.
 pub(crate) trait Larger {
-    /// What is measured.
+    /// What is measured. Calls [`at_peak`] where most is alive.
     fn run(&mut self);
 
     /// What the last run has come to.
@@ -75,9 +76,17 @@ pub(crate) type Make = fn(Setup) -> Result<Box<dyn Larger>, String>;
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
-    /// How often it is run in its full size in the time that 15 repeats of the patterns take, about a second.
-    pub(crate) runs: u32,
+    /// How often it is run where the patterns have their usual repeats: in its full size for about a second, in the
+    /// quick one for a third of that.
+    pub(crate) runs: Runs,
     pub(crate) make: Make,
+}
+
+/// Runs by scale.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Runs {
+    pub(crate) full: u32,
+    pub(crate) quick: u32,
 }
 
 pub(crate) const KINDS: &[Kind] = &[
@@ -85,37 +94,49 @@ pub(crate) const KINDS: &[Kind] = &[
         name: "larger.json",
         unit: "one element of the document's top level: parsed, walked, modified, serialised and dropped; \
                sampled in batches of 50",
-        runs: 7,
+        runs: Runs { full: 7, quick: 30 },
         make: |setup| Ok(Box::new(documents::Documents::new(setup)?)),
     },
     Kind {
         name: "larger.syn",
         unit: "one file: parsed, its names counted, dropped",
-        runs: 15,
+        runs: Runs {
+            full: 20,
+            quick: 30,
+        },
         make: |setup| Ok(Box::new(trees::Trees::new(setup)?)),
     },
     Kind {
         name: "larger.words",
         unit: "one file: its words counted, and merged into the index",
-        runs: 15,
+        runs: Runs {
+            full: 20,
+            quick: 40,
+        },
         make: |setup| Ok(Box::new(words::Words::new(setup)?)),
     },
     Kind {
         name: "larger.hackbench",
         unit: "one message: allocated, sent, received and freed; one in 64 is sampled",
-        runs: 15,
+        runs: Runs { full: 6, quick: 10 },
         make: |setup| Ok(Box::new(Hackbench::new(setup)?)),
     },
     Kind {
         name: "larger.larson",
         unit: "one object replaced; sampled in batches of 1,000",
-        runs: 15,
+        runs: Runs {
+            full: 15,
+            quick: 12,
+        },
         make: |setup| Ok(Box::new(larson::Larson::new(setup)?)),
     },
     Kind {
         name: "larger.async",
         unit: "one request: sent, answered, and the answer read",
-        runs: 15,
+        runs: Runs {
+            full: 30,
+            quick: 40,
+        },
         make: |setup| Ok(Box::new(server::Server::new(setup)?)),
     },
 ];

@@ -3,7 +3,7 @@
 
 mod handlers;
 
-use super::{Larger, Outcome, Setup, expect};
+use super::{Larger, Outcome, Setup, at_peak, expect};
 use crate::mix;
 use crate::samples::Lane;
 use fastrand::Rng;
@@ -122,6 +122,8 @@ async fn serve_all(
         let client: JoinHandle<_> = tokio::spawn(run_client(near, rng, requests, lane));
         tasks.push((tokio::spawn(serve(far, Arc::clone(&shared))), client));
     }
+    // All clients are being served.
+    at_peak();
     let mut found = Ok(Counts::default());
     let mut lanes = Vec::with_capacity(CLIENTS);
     for (server, client) in tasks {

@@ -1,7 +1,7 @@
 //! A word index: which word stands in which file, and where. Words are as frequent as in a natural language: the
 //! n-th most frequent is n times rarer than the first.
 
-use super::{Larger, Outcome, Setup, expect};
+use super::{Larger, Outcome, Setup, at_peak, expect};
 use crate::mix;
 use crate::samples::Lane;
 use fastrand::Rng;
@@ -115,6 +115,7 @@ impl Larger for Words {
         }
         self.found = sum(&index);
         self.found.files = self.files.len() as u64;
+        at_peak();
         drop_index(index);
     }
 
