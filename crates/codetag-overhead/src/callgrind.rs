@@ -104,8 +104,12 @@ pub fn wrap(command: &Command, out: &Path, measured: Option<&str>, caches: Cache
 ///
 /// A sentence: it cannot be read, or has no totals.
 pub fn read(path: &Path) -> Result<Events, String> {
-    let dump = fs::read_to_string(path)
-        .map_err(|error| format!("Callgrind's output {} cannot be read: {error}", path.display()))?;
+    let dump = fs::read_to_string(path).map_err(|error| {
+        format!(
+            "Callgrind's output {} cannot be read: {error}",
+            path.display()
+        )
+    })?;
     totals(&dump).ok_or_else(|| format!("Callgrind's output {} has no totals", path.display()))
 }
 

@@ -92,20 +92,48 @@ pub fn available(event: Event) -> Result<(), CountError> {
         .map_err(|error| CountError::Unavailable(sentence(event, &error)))
 }
 
-/// Runs `command` to its end and counts `event` from its start on. The count is scaled up where the counter had to be
-/// shared.
+/// A child whose counter runs.
+#[derive(Debug)]
+pub struct Counting {
+    /// To be waited for before the counter is read.
+    pub child: Child,
+    /// What counts it.
+    pub reader: Reader,
+}
+
+/// The counter of a child.
+#[derive(Debug)]
+pub struct Reader {
+    event: Event,
+    counter: Counter,
+}
+
+impl Reader {
+    /// What was counted so far; all of it once the child was waited for. Scaled up where the counter had to be shared.
+    ///
+    /// # Errors
+    ///
+    /// [`CountError::Unavailable`].
+    pub fn read(mut self) -> Result<f64, CountError> {
+        let event = self.event;
+        let read = self.counter.read_count_and_time();
+        let read = read.map_err(|error| CountError::Unavailable(sentence(event, &error)))?;
+        scaled(read.count, read.time_enabled, read.time_running).ok_or_else(|| {
+            CountError::Unavailable(format!(
+                "{event} were not counted by perf: the counter was never free"
+            ))
+        })
+    }
+}
+
+/// Starts `command` and counts `event` from the program's start on.
 ///
 /// # Errors
 ///
-/// See [`CountError`]. Any exit status is fine: see [`Ended::success`].
-pub fn count(
-    command: &Command,
-    event: Event,
-    capture: &Capture,
-    limit: Duration,
-) -> Result<(f64, Ended), CountError> {
+/// See [`CountError`].
+pub fn start(command: &Command, event: Event, capture: &Capture) -> Result<Counting, CountError> {
     let mut shell = Command::new("sh");
-    // `_` is set by the shell to what was read, and by `exec` to nothing that matters.
+    // `exec` gives the program nothing to read, as every other child has it.
     shell.args(["-c", r#"read -r _ && exec "$@" </dev/null"#, "sh"]);
     shell.arg(command.get_program()).args(command.get_args());
     for (key, value) in command.get_envs() {
@@ -119,19 +147,30 @@ pub fn count(
     }
     let (child, stdin) = Child::start_piped(&mut shell, capture)?;
     let child = child.named(command.get_program().to_string_lossy().into_owned());
-    let mut counter =
+    let counter =
         open(event, &child).map_err(|error| CountError::Unavailable(sentence(event, &error)))?;
     let go = stdin.map_or(Ok(()), |mut stdin| stdin.write_all(b"\n"));
     go.map_err(|error| CountError::Child(ChildError::Lost(error)))?;
+    Ok(Counting {
+        child,
+        reader: Reader { event, counter },
+    })
+}
+
+/// Runs `command` to its end and counts `event`.
+///
+/// # Errors
+///
+/// See [`CountError`]. Any exit status is fine: see [`Ended::success`].
+pub fn count(
+    command: &Command,
+    event: Event,
+    capture: &Capture,
+    limit: Duration,
+) -> Result<(f64, Ended), CountError> {
+    let Counting { child, reader } = start(command, event, capture)?;
     let ended = child.wait(limit)?;
-    let read = counter.read_count_and_time();
-    let read = read.map_err(|error| CountError::Unavailable(sentence(event, &error)))?;
-    match scaled(read.count, read.time_enabled, read.time_running) {
-        Some(count) => Ok((count, ended)),
-        None => Err(CountError::Unavailable(format!(
-            "{event} were not counted: the counter was never free"
-        ))),
-    }
+    Ok((reader.read()?, ended))
 }
 
 fn open(event: Event, child: &Child) -> io::Result<Counter> {
@@ -155,19 +194,22 @@ fn scaled(count: u64, enabled_ns: u64, running_ns: u64) -> Option<f64> {
 /// What the kernel's answer means.
 fn sentence(event: Event, error: &io::Error) -> String {
     let because = match Errno::from_io_error(error) {
-        Some(Errno::NOENT) => "this machine has no such counter (a virtual one often has none)".to_owned(),
+        Some(Errno::NOENT) => {
+            "this machine has no such counter (a virtual one often has none)".to_owned()
+        }
         Some(Errno::NODEV | Errno::OPNOTSUPP) => {
             "the processor, or the kernel for it, has no such counter".to_owned()
         }
         Some(Errno::ACCESS) => format!(
             "the kernel lets this user count nothing{}",
-            fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").map_or(String::new(), |level| format!(
-                ": /proc/sys/kernel/perf_event_paranoid is {}",
-                level.trim()
-            ))
+            fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").map_or(
+                String::new(),
+                |level| format!(": /proc/sys/kernel/perf_event_paranoid is {}", level.trim())
+            )
         ),
         Some(Errno::PERM) => {
-            "perf_event_open is forbidden here, by a container or for want of CAP_PERFMON".to_owned()
+            "perf_event_open is forbidden here, by a container or for want of CAP_PERFMON"
+                .to_owned()
         }
         Some(Errno::NOSYS) => "the kernel has no perf_event_open".to_owned(),
         _ => error.to_string(),
@@ -199,9 +241,11 @@ mod tests {
         let mut sentences: Vec<String> = refusals
             .map(|errno| sentence(Event::Instructions, &errno.into()))
             .into();
-        assert!(sentences.iter().all(|text| text.starts_with("instructions were not counted by perf: ")
-            && !text.contains("os error")
-            && !text.contains('\n')));
+        assert!(sentences.iter().all(|text| {
+            text.starts_with("instructions were not counted by perf: ")
+                && !text.contains("os error")
+                && !text.contains('\n')
+        }));
         sentences.sort();
         sentences.dedup();
         assert_eq!(sentences.len(), refusals.len());

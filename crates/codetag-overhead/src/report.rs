@@ -1,88 +1,70 @@
-//! Prints the tables.
+//! The figures and tables of the project's own workloads.
 
-use crate::budget::{budgets, worst_size};
-use crate::config::{BASE, Config, MIMALLOC, PATTERNS, binaries};
-use crate::results::Results;
-use codetag_cli::objsize;
-use comfy_table::{CellAlignment, Table, presets};
-use std::io::{self, Write};
+use crate::budget::worst_size;
+use crate::config::{BASE, MIMALLOC, Row, builds};
+use crate::figures::{Figure, Section, cell, mib, significant};
+use crate::objsize::{self, Measured as Object};
+use crate::results::{Measured, Results};
+use crate::text::Pair;
+use crate::workloads::Plan;
+use std::path::Path;
 
-/// What to print besides the figures.
+/// What the tables are made of.
 #[derive(Debug)]
-pub struct Options {
-    /// Tables that a README can take.
-    pub markdown: bool,
-    /// Whether peers were measured.
-    pub peers: bool,
-    /// Sentences under the first table.
-    pub notes: Vec<String>,
+pub struct Input<'a> {
+    /// In the order of the results.
+    pub rows: &'a [Row],
+    /// Of the rows.
+    pub results: &'a Results,
+    /// Of the workloads.
+    pub plan: &'a Plan,
+    /// Of the generated functions.
+    pub pairs: &'a [Pair],
 }
 
-/// Writes everything.
-///
-/// # Errors
-///
-/// Those of `out`.
-pub fn print(
-    configs: &[Config],
-    results: &Results,
-    options: &Options,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    writeln!(
-        out,
-        "{}",
-        heading(options, "Time and instructions per pair of alloc and free")
-    )?;
-    writeln!(out, "{}", times(configs, results, options))?;
-    for note in &options.notes {
-        writeln!(out, "\n{note}")?;
+/// Figures and tables together, so that neither has what the other lacks.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// For machines.
+    pub figures: Vec<Figure>,
+    /// For people.
+    pub sections: Vec<Section>,
+}
+
+fn strings(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(|cell| (*cell).to_owned()).collect()
+}
+
+/// Everything but the budgets.
+pub fn output(input: &Input<'_>) -> Output {
+    let mut output = Output::default();
+    input.times(&mut output);
+    input.tails(&mut output);
+    input.counts(&mut output);
+    input.binaries(&mut output);
+    text(input.pairs, &mut output);
+    input.tables(&mut output);
+    input.slots(&mut output);
+    input.peak_rss(&mut output);
+    for mimalloc in MIMALLOC {
+        input.by_size(mimalloc, &mut output);
     }
-    writeln!(
-        out,
-        "\n{}",
-        heading(
-            options,
-            "Bytes of the binaries, the workload linked into each"
-        )
-    )?;
-    writeln!(out, "{}", sizes(configs, results, options))?;
-    writeln!(out, "\n{}", heading(options, "Bytes of codetag's tables"))?;
-    writeln!(out, "{}", memory(configs, results, options))?;
-    if options.peers {
-        for (mimalloc, config) in MIMALLOC
-            .into_iter()
-            .filter_map(|at| Some((at, configs.get(at)?)))
-        {
-            writeln!(
-                out,
-                "\n{}",
-                heading(
-                    options,
-                    &format!("Small objects by size: time of tags off / {}", config.name)
-                )
-            )?;
-            writeln!(out, "{}", by_size(results, mimalloc, options))?;
-        }
-    }
-    writeln!(out, "\n{}", heading(options, "Budgets"))?;
-    writeln!(out, "{}", budget_table(results, options))?;
-    for error in errors(configs, results) {
-        writeln!(out, "error: {error}")?;
-    }
-    Ok(())
+    output
 }
 
 /// One line per cause: rows of one binary that could not be built have the same.
-pub fn errors(configs: &[Config], results: &Results) -> Vec<String> {
-    let mut causes: Vec<(String, &str)> = Vec::new();
-    for (config, row) in configs.iter().zip(&results.0) {
-        let Some(error) = row.error.as_deref() else {
-            continue;
-        };
-        match causes.iter_mut().find(|(_, cause)| *cause == error) {
-            Some((names, _)) => *names += &format!(", {}", config.name),
-            None => causes.push((config.name.to_owned(), error)),
+pub fn errors(rows: &[Row], results: &Results) -> Vec<String> {
+    let mut causes: Vec<(String, String)> = Vec::new();
+    for (row, measured) in rows.iter().zip(&results.0) {
+        for fault in &measured.errors {
+            let cause = match &fault.unit {
+                Some(unit) => format!("{}: {}", unit.trim_end_matches('.'), fault.what),
+                None => fault.what.clone(),
+            };
+            match causes.iter_mut().find(|(_, known)| *known == cause) {
+                Some((names, _)) => *names += &format!(", {}", row.name),
+                None => causes.push((row.name.to_owned(), cause)),
+            }
         }
     }
     causes
@@ -91,221 +73,584 @@ pub fn errors(configs: &[Config], results: &Results) -> Vec<String> {
         .collect()
 }
 
-fn heading(options: &Options, text: &str) -> String {
-    if options.markdown {
-        format!("### {text}\n")
-    } else {
-        text.to_owned()
-    }
-}
-
-fn table(options: &Options, header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(if options.markdown {
-        presets::ASCII_MARKDOWN
-    } else {
-        presets::NOTHING
-    });
-    table.set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-fn times(configs: &[Config], results: &Results, options: &Options) -> Table {
-    let header = [
-        "",
-        "time / tags off, p50",
-        "95 % interval",
-        "ns, p50",
-        "instructions",
-        "/ tags off",
-    ];
-    let mut table = table(options, &header);
-    for (pattern, title) in PATTERNS {
-        if results.ns(BASE, pattern).is_none() && results.0.iter().all(|row| row.error.is_none()) {
-            continue;
-        }
-        table.add_row([*title]);
-        // The A/A row comes first: what it is off 1 by is what this machine cannot tell apart.
-        for (at, config) in configs.iter().enumerate().filter(|(at, _)| *at != BASE) {
-            table.add_row(time_row(results, at, config, pattern));
+impl Input<'_> {
+    /// The rows of one workload; `cells` are without the row's name.
+    fn block(
+        &self,
+        rows: &mut Vec<Vec<String>>,
+        title: &str,
+        unit: &str,
+        cells: impl Fn(&Row, &Measured) -> Vec<String>,
+    ) {
+        rows.push(vec![title.to_owned()]);
+        for (row, measured) in self.rows.iter().zip(&self.results.0) {
+            let mut line = vec![format!("  {}", row.name)];
+            if measured.has_failed(unit) {
+                line.push("error, see below".to_owned());
+            } else {
+                line.extend(cells(row, measured));
+            }
+            rows.push(line);
         }
     }
-    table
+
+    fn unit_of<'w>(&'w self, workload: &'w str) -> &'w str {
+        let mut units = self.plan.units.iter();
+        units
+            .find(|unit| workload.starts_with(unit.as_str()))
+            .map_or(workload, String::as_str)
+    }
+
+    /// The A/A row comes first of the ratios: what it is off 1 by is what this machine cannot tell apart.
+    fn times(&self, output: &mut Output) {
+        let mut rows = Vec::new();
+        for workload in &self.plan.workloads {
+            let name = workload.name.as_str();
+            let unit = self.unit_of(name);
+            self.block(&mut rows, workload.title(), unit, |row, _| {
+                let ratio = self.results.ratio(row.key, BASE, |one, _| one == name);
+                let ns = self.results.ns(row.key, name);
+                vec![
+                    cell(ratio.map(|ratio| format!("{:.3}", ratio.p50))),
+                    cell(ratio.map(|ratio| format!("{:.3}…{:.3}", ratio.low, ratio.high))),
+                    cell(ns.map(|ns| significant(ns.p50))),
+                ]
+            });
+            for row in self.rows {
+                let figure = |what: &str, unit| Figure {
+                    table: "time",
+                    row: row.name.to_owned(),
+                    workload: name.to_owned(),
+                    what: what.to_owned(),
+                    unit,
+                    source: "clock",
+                    ..Figure::default()
+                };
+                let ratio = self.results.ratio(row.key, BASE, |one, _| one == name);
+                output.figures.extend(
+                    ratio.map(|ratio| figure("time / tags off", "ratio").of_interval(ratio)),
+                );
+                let ns = self.results.ns(row.key, name);
+                output
+                    .figures
+                    .extend(ns.map(|ns| figure("time per operation", "ns").of_interval(ns)));
+            }
+        }
+        output.sections.push(Section {
+            heading: "Time per operation".to_owned(),
+            header: strings(&["", "/ tags off, p50", "95 % interval", "ns, p50"]),
+            rows,
+        });
+    }
+
+    fn tails(&self, output: &mut Output) {
+        const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+        let mut rows = Vec::new();
+        for workload in &self.plan.workloads {
+            let name = workload.name.as_str();
+            if self
+                .results
+                .0
+                .iter()
+                .all(|row| !row.histograms.contains_key(name))
+            {
+                continue;
+            }
+            self.block(
+                &mut rows,
+                workload.title(),
+                self.unit_of(name),
+                |_, measured| {
+                    let histogram = measured.histograms.get(name);
+                    let quantile = |(_, quantile)| {
+                        cell(histogram.map(|all| all.value_at_quantile(quantile).to_string()))
+                    };
+                    let mut cells: Vec<String> = QUANTILES.map(quantile).into();
+                    cells.push(cell(histogram.map(|all| all.len().to_string())));
+                    cells
+                },
+            );
+            for (row, measured) in self.rows.iter().zip(&self.results.0) {
+                let Some(histogram) = measured.histograms.get(name) else {
+                    continue;
+                };
+                output
+                    .figures
+                    .extend(QUANTILES.map(|(what, quantile)| Figure {
+                        table: "latency",
+                        row: row.name.to_owned(),
+                        workload: name.to_owned(),
+                        what: what.to_owned(),
+                        value: histogram.value_at_quantile(quantile) as f64,
+                        unit: "ns",
+                        source: "clock, in the child",
+                        ..Figure::default()
+                    }));
+            }
+        }
+        output.sections.push(Section {
+            heading: "Single operations, over all rounds, ns".to_owned(),
+            header: strings(&["", "p50", "p99", "p99.9", "samples"]),
+            rows,
+        });
+    }
+
+    fn counts(&self, output: &mut Output) {
+        let mut rows = Vec::new();
+        for workload in &self.plan.workloads {
+            let name = workload.name.as_str();
+            self.block(
+                &mut rows,
+                workload.title(),
+                self.unit_of(name),
+                |row, measured| {
+                    let counted = measured.instructions.get(name);
+                    let base = self.results.instructions(BASE, name);
+                    let ratio = counted.zip(base).map(|((count, _), base)| count / base);
+                    let misses = self.results.i1_misses(row.key, name);
+                    vec![
+                        cell(counted.map(|(count, _)| significant(*count))),
+                        cell(ratio.map(|ratio| format!("{ratio:.3}"))),
+                        cell(counted.map(|(_, source)| source.counter().to_owned())),
+                        cell(misses.map(|(range, _)| format!("{:.3}", range.p50))),
+                        cell(
+                            misses.map(|(range, _)| format!("{:.3}…{:.3}", range.low, range.high)),
+                        ),
+                        cell(
+                            measured
+                                .i1_misses
+                                .get(name)
+                                .map(|(rates, _)| rates.len().to_string()),
+                        ),
+                        cell(misses.map(|(_, source)| source.cache().to_owned())),
+                    ]
+                },
+            );
+            for (row, measured) in self.rows.iter().zip(&self.results.0) {
+                let figure = |table, what: &str, unit| Figure {
+                    table,
+                    row: row.name.to_owned(),
+                    workload: name.to_owned(),
+                    what: what.to_owned(),
+                    unit,
+                    ..Figure::default()
+                };
+                output
+                    .figures
+                    .extend(
+                        measured
+                            .instructions
+                            .get(name)
+                            .map(|(count, source)| Figure {
+                                value: *count,
+                                source: source.counter(),
+                                ..figure(
+                                    "instructions",
+                                    "instructions per operation",
+                                    "instructions",
+                                )
+                            }),
+                    );
+                let misses = self.results.i1_misses(row.key, name);
+                output.figures.extend(misses.map(|(range, source)| {
+                    Figure {
+                        source: source.cache(),
+                        ..figure(
+                            "i1-misses",
+                            "over link orders",
+                            "misses per 1,000 instructions",
+                        )
+                        .of_interval(range)
+                    }
+                }));
+            }
+        }
+        output.sections.push(Section {
+            heading: "Instructions per operation, and L1 I-cache misses per 1,000 of them"
+                .to_owned(),
+            header: strings(&[
+                "",
+                "instructions",
+                "/ tags off",
+                "source",
+                "misses, median",
+                "range",
+                "link orders",
+                "source",
+            ]),
+            rows,
+        });
+    }
+
+    fn binaries(&self, output: &mut Output) {
+        let mut rows = Vec::new();
+        for build in builds(self.rows) {
+            let row = self
+                .rows
+                .iter()
+                .zip(&self.results.0)
+                .find(|(row, _)| row.build == build);
+            let Some((_, measured)) = row.filter(|(_, measured)| measured.path != Path::new(""))
+            else {
+                rows.push(vec![build.name.to_owned(), "error, see below".to_owned()]);
+                continue;
+            };
+            match sizes(&measured.path) {
+                Ok(object) => {
+                    rows.push(object_row(build.name, &object));
+                    output
+                        .figures
+                        .extend(object_figures("binary", build.name, &object));
+                }
+                Err(error) => rows.push(vec![build.name.to_owned(), error]),
+            }
+        }
+        output.sections.push(Section {
+            heading: "Bytes of the binaries, the workloads linked into each".to_owned(),
+            header: object_header(),
+            rows,
+        });
+    }
+
+    /// codetag's own memory by kind.
+    fn tables(&self, output: &mut Output) {
+        const KINDS: [(&str, &str, &str); 11] = [
+            ("code_tag_bytes", "code tags", "bytes"),
+            ("tag_reloc_bytes", "relocations", "bytes"),
+            ("tag_string_bytes", "strings", "bytes"),
+            ("page_ext_bytes", "page_ext", "bytes"),
+            ("page_ext_bytes_per_entry", "per large object", "bytes"),
+            ("page_ext_bytes_per_page", "per 4 KiB of them", "bytes"),
+            ("registry_bytes", "registry", "bytes"),
+            ("thread_heap_bytes", "thread heaps", "bytes"),
+            ("counters_bytes", "counters × CPUs", "bytes"),
+            (
+                "obj_exts_bytes_per_slot_max",
+                "obj_exts per slot, most",
+                "bytes",
+            ),
+            (
+                "obj_exts_percent",
+                "obj_exts, % of the heap at 8…240 B",
+                "per cent",
+            ),
+        ];
+        let mut rows = Vec::new();
+        for (row, measured) in self.rows.iter().zip(&self.results.0) {
+            if measured.memory.is_empty() {
+                continue;
+            }
+            let mut cells = vec![row.name.to_owned()];
+            for (key, what, unit) in KINDS {
+                let value = measured.memory.get(key).copied();
+                cells.push(cell(value.map(|value| {
+                    if value.fract() == 0.0 {
+                        value.to_string()
+                    } else {
+                        format!("{value:.2}")
+                    }
+                })));
+                output.figures.extend(value.map(|value| Figure {
+                    table: "memory",
+                    row: row.name.to_owned(),
+                    what: what.to_owned(),
+                    value,
+                    unit,
+                    source: "the allocator",
+                    ..Figure::default()
+                }));
+            }
+            cells.push(cell(
+                measured.obj_exts_mean().map(|mean| format!("{mean:.2}")),
+            ));
+            rows.push(cells);
+        }
+        let mut header = strings(&[""]);
+        header.extend(KINDS.map(|(_, what, _)| what.to_owned()));
+        header.push("mean of 8…240 B".to_owned());
+        output.sections.push(Section {
+            heading: "codetag's own memory, in bytes".to_owned(),
+            header,
+            rows,
+        });
+    }
+
+    /// By size class, as told by the row that is enabled, or else the first that says any.
+    fn slots(&self, output: &mut Output) {
+        let classes = |measured: &Measured| -> Vec<(u64, f64)> {
+            let mut classes: Vec<(u64, f64)> = measured
+                .memory
+                .iter()
+                .filter_map(|(key, bytes)| {
+                    Some((key.strip_prefix("obj_exts_class:")?.parse().ok()?, *bytes))
+                })
+                .collect();
+            classes.sort_by_key(|(slot, _)| *slot);
+            classes
+        };
+        let enabled = self
+            .results
+            .row(crate::config::ENABLED)
+            .map(classes)
+            .unwrap_or_default();
+        let rows = enabled.iter().map(|(slot, bytes)| {
+            vec![
+                slot.to_string(),
+                format!("{bytes:.2}"),
+                format!("{:.2}", 100.0 * bytes / *slot as f64),
+            ]
+        });
+        output.sections.push(Section {
+            heading: "obj_exts by size class".to_owned(),
+            header: strings(&["slot, bytes", "obj_exts per slot, bytes", "% of the slot"]),
+            rows: rows.collect(),
+        });
+        output
+            .figures
+            .extend(enabled.into_iter().map(|(slot, value)| Figure {
+                table: "obj_exts",
+                row: "enabled at start".to_owned(),
+                workload: format!("slots of {slot} B"),
+                what: "obj_exts per slot".to_owned(),
+                value,
+                unit: "bytes",
+                source: "the allocator",
+                ..Figure::default()
+            }));
+    }
+
+    fn peak_rss(&self, output: &mut Output) {
+        let units: Vec<&str> = self.plan.units.iter().map(String::as_str).collect();
+        let mut rows = Vec::new();
+        for (row, measured) in self.rows.iter().zip(&self.results.0) {
+            if measured.peak_rss.is_empty() {
+                continue;
+            }
+            let mut cells = vec![row.name.to_owned()];
+            for unit in &units {
+                let value = measured.peak_rss(unit);
+                cells.push(cell(value.map(mib)));
+                output.figures.extend(value.map(|value| Figure {
+                    table: "peak-rss",
+                    row: row.name.to_owned(),
+                    workload: unit.trim_end_matches('.').to_owned(),
+                    what: "peak RSS, median over rounds".to_owned(),
+                    value,
+                    unit: "bytes",
+                    source: "VmHWM, in the child",
+                    ..Figure::default()
+                }));
+            }
+            rows.push(cells);
+        }
+        let mut header = strings(&[""]);
+        header.extend(
+            units
+                .iter()
+                .map(|unit| unit.trim_end_matches('.').to_owned()),
+        );
+        output.sections.push(Section {
+            heading: "Peak RSS, MiB, median over rounds".to_owned(),
+            header,
+            rows,
+        });
+    }
+
+    fn by_size(&self, mimalloc: &str, output: &mut Output) {
+        let patterns: Vec<&str> = self.plan.family("small").collect();
+        let sizes = self.results.sizes("small.");
+        let Some((worst, _)) = worst_size(self.results, mimalloc) else {
+            return;
+        };
+        let row = |label: String, chosen: &dyn Fn(u64) -> bool| {
+            let ratio = |of: &dyn Fn(&str) -> bool| {
+                self.results
+                    .ratio(BASE, mimalloc, |name, size| of(name) && chosen(size))
+            };
+            let mut cells = vec![label];
+            cells.extend(patterns.iter().map(|pattern| {
+                cell(ratio(&|name| name == *pattern).map(|ratio| format!("{:.3}", ratio.p50)))
+            }));
+            cells.push(cell(
+                ratio(&|name| name.starts_with("small.")).map(|ratio| ratio.to_string()),
+            ));
+            cells
+        };
+        let mut rows: Vec<_> = sizes
+            .iter()
+            .map(|size| row(size.to_string(), &|one| one == *size))
+            .collect();
+        rows.push(row("geometric mean".to_owned(), &|_| true));
+        rows.push(row(format!("worst: {worst}"), &|one| one == worst));
+        let mut header = strings(&["bytes"]);
+        header.extend(
+            patterns
+                .iter()
+                .map(|pattern| pattern.trim_start_matches("small.").to_owned()),
+        );
+        header.push("geometric mean, 95 % interval".to_owned());
+        output.sections.push(Section {
+            heading: format!("Small objects by size: time of tags off / {mimalloc}"),
+            header,
+            rows,
+        });
+        output.figures.extend(sizes.into_iter().filter_map(|size| {
+            let ratio = self.results.ratio(BASE, mimalloc, |name, one| {
+                name.starts_with("small.") && one == size
+            })?;
+            let figure = Figure {
+                table: "small-by-size",
+                row: mimalloc.to_owned(),
+                workload: format!("{size} B"),
+                what: "time of tags off / this".to_owned(),
+                unit: "ratio",
+                source: "clock",
+                ..Figure::default()
+            };
+            Some(figure.of_interval(ratio))
+        }));
+    }
 }
 
-fn time_row(results: &Results, at: usize, config: &Config, pattern: &str) -> Vec<String> {
-    let name = format!("  {}", config.name);
-    if results.0[at].error.is_some() {
-        return vec![name, "error, see below".to_owned()];
-    }
-    let ratio = results.ratio(at, BASE, |name, _| name == pattern);
-    let instructions = results.instructions(at, pattern);
-    let to_base = instructions.and_then(|count| Some(count / results.instructions(BASE, pattern)?));
-    vec![
-        name,
-        cell(ratio.map(|ratio| format!("{:.3}", ratio.p50))),
-        cell(ratio.map(|ratio| format!("{:.3}…{:.3}", ratio.low, ratio.high))),
-        cell(results.ns(at, pattern).map(|ns| significant(ns.p50))),
-        cell(instructions.map(significant)),
-        cell(to_base.map(|ratio| format!("{ratio:.3}"))),
+/// All of a file in one.
+pub(crate) fn sizes(path: &Path) -> Result<Object, String> {
+    let contents =
+        objsize::measure(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let sum = contents
+        .objects
+        .iter()
+        .fold(Object::default(), Object::plus);
+    Ok(sum)
+}
+
+/// Names of [`object_values`].
+pub(crate) fn object_header() -> Vec<String> {
+    let mut header = strings(&[""]);
+    header.extend(OBJECT_COLUMNS.map(str::to_owned));
+    header
+}
+
+const OBJECT_COLUMNS: [&str; 13] = [
+    ".text",
+    "text",
+    "data",
+    "bss",
+    "dec",
+    "code tags",
+    "their section",
+    "relocations",
+    "strings",
+    ".eh_frame",
+    ".gcc_except_table",
+    ".rodata",
+    ".rela.dyn",
+];
+
+fn object_values(object: &Object) -> [u64; OBJECT_COLUMNS.len()] {
+    let (size, tags, sections) = (object.size, object.tags, object.sections);
+    [
+        object.code_section_bytes,
+        size.text_bytes,
+        size.data_bytes,
+        size.bss_bytes,
+        size.total_bytes(),
+        tags.tags,
+        tags.section_bytes,
+        tags.reloc_bytes,
+        tags.string_bytes,
+        sections.eh_frame_bytes,
+        sections.gcc_except_table_bytes,
+        sections.rodata_bytes,
+        sections.rela_dyn_bytes,
     ]
 }
 
-/// Four digits are more than a time has.
-fn significant(value: f64) -> String {
-    if value < 1_000.0 {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.0}")
-    }
+pub(crate) fn object_row(name: &str, object: &Object) -> Vec<String> {
+    let mut row = vec![name.to_owned()];
+    row.extend(object_values(object).map(|value| value.to_string()));
+    row
 }
 
-fn cell(text: Option<String>) -> String {
-    text.unwrap_or_else(|| "–".to_owned())
+pub(crate) fn object_figures(table: &'static str, name: &str, object: &Object) -> Vec<Figure> {
+    let values = OBJECT_COLUMNS.into_iter().zip(object_values(object));
+    values
+        .map(|(what, value)| Figure {
+            table,
+            row: name.to_owned(),
+            what: what.to_owned(),
+            value: value as f64,
+            unit: if what == "code tags" { "tags" } else { "bytes" },
+            source: "object file",
+            ..Figure::default()
+        })
+        .collect()
 }
 
-fn sizes(configs: &[Config], results: &Results, options: &Options) -> Table {
-    let header = [
-        "",
-        ".text",
-        "text",
-        "data",
-        "bss",
-        "dec",
-        "code tags",
-        "their section",
-        "relocations",
-        "strings",
+/// What a tag adds to a function.
+fn text(pairs: &[Pair], output: &mut Output) {
+    type Of = fn(&crate::text::Built) -> u64;
+    const COLUMNS: [(&str, Of); 7] = [
+        ("its own .text", |built| built.functions.bytes),
+        (".text of the program", |built| {
+            built.program.code_section_bytes
+        }),
+        (".eh_frame", |built| built.program.sections.eh_frame_bytes),
+        (".gcc_except_table", |built| {
+            built.program.sections.gcc_except_table_bytes
+        }),
+        (".rodata", |built| built.program.sections.rodata_bytes),
+        (".rela.dyn", |built| built.program.sections.rela_dyn_bytes),
+        ("text by size(1)", |built| built.program.size.text_bytes),
     ];
-    let mut table = table(options, &header);
-    for binary in binaries(configs) {
-        let Some(at) = configs.iter().position(|config| config.binary == binary) else {
-            continue;
-        };
-        let name = binary.name.to_owned();
-        table.add_row(
-            match objsize::measure(&results.0[at].path).map(|contents| contents.objects) {
-                Ok(objects) => objects.iter().fold(vec![name], |mut row, object| {
-                    let (size, tags) = (object.size, object.tags);
-                    row.extend(
-                        [
-                            object.code_section_bytes,
-                            size.text_bytes,
-                            size.data_bytes,
-                            size.bss_bytes,
-                            size.total_bytes(),
-                            tags.tags,
-                            tags.section_bytes,
-                            tags.reloc_bytes,
-                            tags.string_bytes,
-                        ]
-                        .map(|bytes| bytes.to_string()),
-                    );
-                    row
-                }),
-                Err(error) => vec![name, error.to_string()],
-            },
+    let mut rows = Vec::new();
+    for pair in pairs {
+        let profile = pair.profile;
+        let name = format!(
+            "panic {}, lto {}, {} codegen unit{}",
+            profile.panic,
+            profile.lto,
+            profile.codegen_units,
+            if profile.codegen_units == 1 { "" } else { "s" }
         );
-    }
-    table
-}
-
-fn memory(configs: &[Config], results: &Results, options: &Options) -> Table {
-    let header = [
-        "",
-        "obj_exts per slot, mean of 8…240 B",
-        "any class, at most",
-        "% of the heap at 8…240 B",
-        "page_ext per large object",
-    ];
-    let mut table = table(options, &header);
-    for (config, row) in configs.iter().zip(&results.0) {
-        if row.page_ext.is_none() {
-            continue;
-        }
-        let mean = row.obj_exts.values().sum::<f64>() / row.obj_exts.len() as f64;
-        let mut cells = vec![config.name.to_owned()];
-        let figures = [
-            Some(mean),
-            row.obj_exts_max,
-            row.obj_exts_percent,
-            row.page_ext,
-        ];
-        cells.extend(figures.map(|value| cell(value.map(|value| format!("{value:.2}")))));
-        table.add_row(cells);
-    }
-    table
-}
-
-fn by_size(results: &Results, mimalloc: usize, options: &Options) -> Table {
-    let patterns: Vec<&(&str, &str)> = PATTERNS
-        .iter()
-        .filter(|(name, _)| name.starts_with("small."))
-        .collect();
-    let mut table = table(
-        options,
-        &[
-            "bytes",
-            "freed at once",
-            "batches of 100",
-            "batches of 10,000",
-            "geometric mean, 95 % interval",
-        ],
-    );
-    let row = |label: String, chosen: &dyn Fn(u64) -> bool| {
-        let mut cells = vec![label];
-        cells.extend(patterns.iter().map(|(pattern, _)| {
-            let ratio = results.ratio(BASE, mimalloc, |name, size| {
-                name == *pattern && chosen(size)
+        let mut cells = vec![name.clone()];
+        for (what, of) in COLUMNS {
+            let value = pair.per_function(of);
+            cells.push(format!("{value:.1}"));
+            output.figures.push(Figure {
+                table: "text",
+                row: name.clone(),
+                workload: format!("{} generated functions", crate::text::FUNCTIONS),
+                what: format!("{what}, tagged − tags off, per function"),
+                value,
+                unit: "bytes",
+                source: "object file",
+                ..Figure::default()
             });
-            cell(ratio.map(|ratio| format!("{:.3}", ratio.p50)))
-        }));
-        let all = results.ratio(BASE, mimalloc, |name, size| {
-            name.starts_with("small.") && chosen(size)
-        });
-        cells.push(cell(all.map(|ratio| ratio.to_string())));
-        cells
-    };
-    for size in results.sizes("small.") {
-        table.add_row(row(size.to_string(), &|one| one == size));
+        }
+        cells.push(cell(pair.data_per_tag().map(|bytes| format!("{bytes:.1}"))));
+        output
+            .figures
+            .extend(pair.data_per_tag().map(|value| Figure {
+                table: "text",
+                row: name.clone(),
+                workload: format!("{} generated functions", crate::text::FUNCTIONS),
+                what: "section and relocation per tag, strings apart".to_owned(),
+                value,
+                unit: "bytes",
+                source: "object file",
+                ..Figure::default()
+            }));
+        rows.push(cells);
     }
-    table.add_row(row("geometric mean".to_owned(), &|_| true));
-    if let Some((worst, _)) = worst_size(results, mimalloc) {
-        table.add_row(row(format!("worst: {worst}"), &|one| one == worst));
-    }
-    table
-}
-
-fn budget_table(results: &Results, options: &Options) -> Table {
-    let mut table = table(
-        options,
-        &[
-            "",
-            "measured",
-            "first release, at most",
-            "",
-            "in the end, at most",
-            "",
-        ],
-    );
-    for budget in budgets(results, options.peers) {
-        let judged = |limit: Option<f64>| {
-            let limit = limit?;
-            Some((format!("{limit:.2}"), budget.verdict(limit).to_string()))
-        };
-        let (gate, gate_verdict) = judged(budget.gate).unwrap_or_default();
-        let (goal, goal_verdict) = judged(budget.goal).unwrap_or_default();
-        table.add_row([
-            budget.what.clone(),
-            budget.measured(),
-            gate,
-            gate_verdict,
-            goal,
-            goal_verdict,
-        ]);
-    }
-    table
+    let mut header = strings(&[""]);
+    header.extend(COLUMNS.map(|(what, _)| what.to_owned()));
+    header.push("tag and relocation".to_owned());
+    output.sections.push(Section {
+        heading: format!(
+            "Bytes that a tag adds, mean of {} generated functions",
+            crate::text::FUNCTIONS
+        ),
+        header,
+        rows,
+    });
 }

@@ -80,18 +80,22 @@ impl Said {
 
     /// What follows `prefix` in each key that starts so, and its words, in the child's order.
     pub fn all_words<'s>(&'s self, prefix: &'s str) -> impl Iterator<Item = (&'s str, &'s str)> {
-        self.lines.iter().filter_map(move |(name, value)| match value {
-            Value::Words(words) => Some((name.strip_prefix(prefix)?, words.as_str())),
-            Value::Number(_) => None,
-        })
+        self.lines
+            .iter()
+            .filter_map(move |(name, value)| match value {
+                Value::Words(words) => Some((name.strip_prefix(prefix)?, words.as_str())),
+                Value::Number(_) => None,
+            })
     }
 
     /// What follows `prefix` in each key that starts so, and its number, in the child's order.
     pub fn numbers<'s>(&'s self, prefix: &'s str) -> impl Iterator<Item = (&'s str, f64)> {
-        self.lines.iter().filter_map(move |(name, value)| match value {
-            Value::Number(number) => Some((name.strip_prefix(prefix)?, *number)),
-            Value::Words(_) => None,
-        })
+        self.lines
+            .iter()
+            .filter_map(move |(name, value)| match value {
+                Value::Number(number) => Some((name.strip_prefix(prefix)?, *number)),
+                Value::Words(_) => None,
+            })
     }
 }
 
@@ -134,8 +138,10 @@ mod tests {
 
     #[test]
     fn values_are_found_by_key() {
-        let said = Said::parse(b"state:before on\nns:small.x:8 1.5\nns:small.x:16 2\nunit:small.x a pair of calls\n")
-            .expect("lines");
+        let said = Said::parse(
+            b"state:before on\nns:small.x:8 1.5\nns:small.x:16 2\nunit:small.x a pair of calls\n",
+        )
+        .expect("lines");
         assert_eq!(said.words("state:before"), Some("on"));
         assert_eq!(said.words("unit:small.x"), Some("a pair of calls"));
         assert_eq!(said.number("ns:small.x:16"), Some(2.0));
