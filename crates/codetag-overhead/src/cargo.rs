@@ -5,6 +5,7 @@ use crate::config::Build;
 use crate::tree::Tree;
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -94,17 +95,25 @@ fn finish(tree: &Tree, build: &Build, cargo: &mut Command, name: &str) -> Result
     keep(&built, &tree.target.join("bin"), name)
 }
 
-/// Copies a binary aside.
+/// Copies a binary aside. What has the old copy open keeps it.
 pub(crate) fn keep(built: &Path, dir: &Path, name: &str) -> Result<PathBuf, String> {
     let kept = dir.join(name);
-    fs::create_dir_all(dir)
-        .and_then(|()| fs::copy(built, &kept))
-        .map_err(|error| {
-            format!(
-                "{} cannot be kept as {}: {error}",
-                built.display(),
-                kept.display()
-            )
-        })?;
+    let copy = || -> io::Result<()> {
+        fs::create_dir_all(dir)?;
+        let file = tempfile::Builder::new()
+            .prefix(".codetag-")
+            .tempfile_in(dir)?;
+        // With the permissions of what is copied.
+        fs::copy(built, file.path())?;
+        file.persist(&kept)?;
+        Ok(())
+    };
+    copy().map_err(|error| {
+        format!(
+            "{} cannot be kept as {}: {error}",
+            built.display(),
+            kept.display()
+        )
+    })?;
     Ok(kept)
 }
