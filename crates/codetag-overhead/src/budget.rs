@@ -1,7 +1,7 @@
 //! What was asked, what was measured, and whether that is met.
 
 use crate::config::{BASE, DEFAULT_OFF, ENABLED, Kind, MIMALLOC, ROWS};
-use crate::results::Results;
+use crate::results::{Measured, Results};
 use crate::stats::Interval;
 use crate::text::Pair;
 use crate::workloads::{LARGER, Plan};
@@ -399,7 +399,7 @@ impl Input<'_> {
         list.add(
             "obj_exts, mean of 8…240 B, bytes per slot",
             "8 B per object",
-            measure(enabled.and_then(|row| row.obj_exts_mean())),
+            measure(enabled.and_then(Measured::obj_exts_mean)),
             6.0,
         );
         let class = said("obj_exts_bytes_per_slot_max_class");
@@ -420,7 +420,8 @@ impl Input<'_> {
 
     /// The unit that is worst.
     fn peak_rss(&self, list: &mut List) {
-        let worst = |of: &str, to: &str, less: &dyn Fn(&str) -> Option<f64>| {
+        type Bytes<'f> = &'f dyn Fn(&str) -> Option<f64>;
+        let worst = |of: &str, to: &str, less: Bytes<'_>| {
             let units = self.plan.units.iter().filter_map(|unit| {
                 let of = self.results.row(of)?.peak_rss(unit)? - less(unit)?;
                 Some((unit.as_str(), of / self.results.row(to)?.peak_rss(unit)?))
@@ -431,7 +432,7 @@ impl Input<'_> {
         let nothing = |_: &str| Some(0.0);
         let touched = |unit: &str| enabled?.obj_exts_touched.get(unit).copied();
         let [v3, v2] = MIMALLOC;
-        let lines: [(&str, &str, &str, &dyn Fn(&str) -> Option<f64>, f64); 4] = [
+        let lines: [(&str, &str, &str, Bytes<'_>, f64); 4] = [
             ("tags off / mimalloc v3", BASE, v3, &nothing, 1.10),
             ("tags off / mimalloc v2", BASE, v2, &nothing, 1.10),
             ("default-off / tags off", DEFAULT_OFF, BASE, &nothing, 1.02),

@@ -16,6 +16,9 @@ use crate::tree::Tree;
 use crate::workloads::Plan;
 use std::path::PathBuf;
 
+/// What errors of linking are of: no children are.
+const LINK_ORDERS: &str = "link orders, which take the linker lld";
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -117,8 +120,13 @@ fn build_all(options: &Options, rows: &[Row], results: &mut Results) -> Result<P
         if built.is_ok() {
             for seed in 1..=orders(build) {
                 progress.say(&format!("linking {} in order {seed}", build.name));
-                linked.push((seed, cargo::relink(tree, &build, seed)));
+                let path = cargo::relink(tree, &build, seed);
+                let has_failed = path.is_err();
+                linked.push((seed, path));
                 progress.step();
+                if has_failed {
+                    break;
+                }
             }
         }
         for (row, measured) in rows
@@ -133,9 +141,8 @@ fn build_all(options: &Options, rows: &[Row], results: &mut Results) -> Result<P
             for (seed, linked) in linked.iter().take(scale.orders_of(row) as usize) {
                 match linked {
                     Ok(path) => measured.orders.push((*seed, path.clone())),
-                    Err(error) => {
-                        measured.fail(None, format!("cannot be linked in order {seed}: {error}"))
-                    }
+                    // It is measured in the linker's own order all the same.
+                    Err(error) => measured.fail(Some(LINK_ORDERS), error.clone()),
                 }
             }
         }
@@ -168,7 +175,7 @@ pub fn measure(mut prepared: Prepared, options: &Options) -> Report {
     for (row, measured) in rows.iter().zip(&mut results.0) {
         // Others have no tables.
         if row.kind == Kind::Own
-            && measured.errors.is_empty()
+            && !measured.has_failed("memory")
             && let Err(error) = rounds::memory(row, measured, scale)
         {
             let is_row = row.key == COUNTERS_KEY;

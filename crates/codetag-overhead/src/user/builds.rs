@@ -198,13 +198,13 @@ impl<'p> Cargo<'p> {
 
 /// The program of this name in cargo's messages.
 fn executable(messages: &[u8], name: &str) -> Option<PathBuf> {
-    let messages = messages.split(|byte| *byte == b'\n');
-    let found = messages.filter_map(|line| {
+    let messages = messages.rsplit(|byte| *byte == b'\n');
+    let mut found = messages.filter_map(|line| {
         let message: Value = serde_json::from_slice(line).ok()?;
         let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == name;
         is_it.then(|| message["executable"].as_str().map(PathBuf::from))?
     });
-    found.last()
+    found.next()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The same for somebody's own program: built with tags compiled out and in, run in each state.
 //!
-//! [`builds`] builds it, [`page`] reads what codetag prints when it exits, [`runs`] runs it, alone or under a load, and
-//! [`report`] has the figures.
+//! `builds` builds it, `page` reads what codetag prints when it exits, `runs` runs it, alone or under a load, and
+//! `report` has the figures.
 
 mod builds;
 mod page;
