@@ -43,7 +43,7 @@ impl Scale {
             rounds: 9,
             profilers_every: 3,
             repeats: 5,
-            orders: [3, 0, 0],
+            orders: [3, 3, 0],
             limit: Duration::from_secs(60),
             counting_limit: Duration::from_secs(240),
         }
