@@ -59,6 +59,10 @@ pub const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
         "memory that a model's threads share, watched by loom",
     ),
     (
+        "crates/codetag-overhead/tests/subjects/",
+        "instructions and page faults of a known number, without a runtime around them",
+    ),
+    (
         "crates/codetag/tests/attribute/unsafe_fns.rs",
         "the attribute on unsafe functions",
     ),

@@ -4,8 +4,10 @@
 //! relocations are read, not whole files.
 
 mod elf;
+mod functions;
 mod tags;
 
+pub use functions::{Functions, functions};
 pub use tags::{TAG_SECTION, TagBytes};
 
 use object::read::archive::ArchiveFile;
@@ -49,8 +51,23 @@ pub struct Measured {
     pub size: Size,
     /// Bytes of the sections named `.text`, or `.text.` and more.
     pub code_section_bytes: u64,
+    /// Bytes of single sections that grow with functions.
+    pub sections: Sections,
     /// What code tags take of it.
     pub tags: TagBytes,
+}
+
+/// Bytes of sections by their names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sections {
+    /// `.eh_frame`: how to unwind each function.
+    pub eh_frame_bytes: u64,
+    /// `.gcc_except_table`: what to drop on the way.
+    pub gcc_except_table_bytes: u64,
+    /// `.rodata`, and `.rodata.` and more.
+    pub rodata_bytes: u64,
+    /// `.rela.dyn`: relocations for the loader.
+    pub rela_dyn_bytes: u64,
 }
 
 impl Measured {
@@ -63,6 +80,14 @@ impl Measured {
         add(&mut self.size.data_bytes, other.size.data_bytes);
         add(&mut self.size.bss_bytes, other.size.bss_bytes);
         add(&mut self.code_section_bytes, other.code_section_bytes);
+        let (sections, more) = (&mut self.sections, other.sections);
+        add(&mut sections.eh_frame_bytes, more.eh_frame_bytes);
+        add(
+            &mut sections.gcc_except_table_bytes,
+            more.gcc_except_table_bytes,
+        );
+        add(&mut sections.rodata_bytes, more.rodata_bytes);
+        add(&mut sections.rela_dyn_bytes, more.rela_dyn_bytes);
         add(&mut self.tags.tags, other.tags.tags);
         add(&mut self.tags.section_bytes, other.tags.section_bytes);
         add(&mut self.tags.relocs, other.tags.relocs);
