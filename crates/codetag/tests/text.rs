@@ -75,10 +75,12 @@ fn straight(file: &object::File<'_>, function: &str) -> Vec<Instruction> {
     all
 }
 
-/// What an instruction does, whichever registers it does it with: an addition may be either of two.
+/// What an instruction does, whichever registers it does it with: an addition may be one of several, an `or`
+/// among them where no bits meet.
 fn does(i: &Instruction) -> Mnemonic {
     match i.mnemonic() {
         Mnemonic::Lea if !i.is_ip_rel_memory_operand() => Mnemonic::Add,
+        Mnemonic::Inc | Mnemonic::Dec | Mnemonic::Or => Mnemonic::Add,
         other => other,
     }
 }

@@ -10,8 +10,8 @@
 use super::fork;
 use super::heap::{Heap, SHARED};
 use super::thread;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicU32, AtomicU64, compiler_fence};
 
 /// One change under way. In the lowest 20 bits: so many threads may share a heap.
 const BEGUN: u64 = 1;
@@ -20,6 +20,32 @@ const OUTSIDE: u64 = 1 << 20;
 /// One that ended. In the upper 24 bits, which wrap.
 const ENDED: u64 = 1 << 40;
 const COUNT: u64 = OUTSIDE - 1;
+
+/// Why a change must look closer than usual: one word for all reasons, nearly always 0.
+pub(super) static CAUTION: AtomicU32 = AtomicU32::new(0);
+/// A fork is under way: the gate is closed.
+pub(super) const FORKING: u32 = 1;
+/// There is no barrier over all threads, so that each has to fence by itself.
+pub(super) const FENCES: u32 = 2;
+/// Allocations store refs. Here too, so that while they do not no slow path has to ask.
+pub(super) const TAGGING: u32 = 4;
+
+/// The reasons, to who made its coming known.
+#[inline(always)]
+pub(super) fn caution() -> u32 {
+    // With the barrier over all threads: either it sees this thread's word, or this sees a closed gate.
+    compiler_fence(SeqCst);
+    CAUTION.load(Relaxed)
+}
+
+/// Allocations store refs from now on, or no more.
+pub(super) fn set_tagging(on: bool) {
+    if on {
+        CAUTION.fetch_or(TAGGING, AcqRel);
+    } else {
+        CAUTION.fetch_and(!TAGGING, AcqRel);
+    }
+}
 
 /// The changes of a heap's threads.
 #[derive(Debug)]
@@ -40,6 +66,14 @@ impl Changes {
     /// Whether no change is under way, except inside the inner allocator.
     pub(crate) fn are_outside(&self) -> bool {
         all_outside(self.0.load(Acquire))
+    }
+
+    /// Adds; for the thread that has the heap. Returns the word before.
+    #[inline(always)]
+    fn add_own(&self, n: u64) -> u64 {
+        let before = self.0.load(Relaxed);
+        self.0.store(before.wrapping_add(n), Release);
+        before
     }
 
     /// In a forked child: the threads whose changes were under way are gone, but for the running one, which
@@ -68,8 +102,7 @@ impl Change {
         let Some(heap) = thread::ready_heap() else {
             return Self::new_without_heap();
         };
-        let before = heap.changes.0.load(Relaxed);
-        heap.changes.0.store(before.wrapping_add(BEGUN), Release);
+        let before = heap.changes.add_own(BEGUN);
         if fork::may_pass() {
             return Self { heap };
         }
@@ -134,6 +167,53 @@ impl Drop for Change {
     }
 }
 
+/// The usual case of a [`Change`]: the thread has a heap, and no fork is under way. Beginning one calls nothing, so
+/// that a path with a jump for all other cases saves no registers.
+#[must_use]
+pub(crate) struct OwnChange {
+    heap: &'static Heap,
+}
+
+/// What came of beginning an [`OwnChange`].
+pub(crate) enum Begun {
+    /// As usual.
+    Plain(OwnChange),
+    /// As usual, and allocations store refs.
+    Tagging(OwnChange),
+    /// It is another case: a [`Change`] must do.
+    Not,
+}
+
+impl OwnChange {
+    #[inline(always)]
+    pub(crate) fn begin() -> Begun {
+        let Some(heap) = thread::ready_heap() else {
+            return Begun::Not;
+        };
+        heap.changes.add_own(BEGUN);
+        let change = Self { heap };
+        match caution() {
+            0 => Begun::Plain(change),
+            TAGGING => Begun::Tagging(change),
+            // It has begun and ends, and has changed nothing.
+            _ => Begun::Not,
+        }
+    }
+
+    /// The running thread's heap.
+    #[inline(always)]
+    pub(crate) fn heap(&self) -> &'static Heap {
+        self.heap
+    }
+}
+
+impl Drop for OwnChange {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.heap.changes.add_own(ENDED - BEGUN);
+    }
+}
+
 /// As [`Change::outside`], for who is in a change of the running thread's but does not have it at hand.
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     outside_of(thread::own_heap_as_it_is().unwrap_or(&SHARED), f)
@@ -155,10 +235,9 @@ fn outside_of<R>(heap: &Heap, f: impl FnOnce() -> R) -> R {
 /// Adds to the word of the running thread's heap.
 #[inline(always)]
 fn add(heap: &Heap, n: u64) {
-    let word = &heap.changes.0;
     if heap.is_shared() {
-        word.fetch_add(n, Release);
+        heap.changes.0.fetch_add(n, Release);
     } else {
-        word.store(word.load(Relaxed).wrapping_add(n), Release);
+        heap.changes.add_own(n);
     }
 }

@@ -26,7 +26,7 @@
 //! beyond the one operation of step 3. A thread's hot words are mapped while its heap names them: the
 //! thread takes them back in a change, before its thread-locals go.
 
-use super::change::Change;
+use super::change::{self, CAUTION, Change, FENCES, FORKING};
 use super::chunk;
 use super::ext;
 use super::heap::{Heap, SHARED};
@@ -37,14 +37,7 @@ use crate::{sys, tag};
 use core::mem;
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, compiler_fence, fence};
-
-/// See [`CLOSED`] and [`FENCES`].
-static GATE: AtomicU32 = AtomicU32::new(0);
-/// A fork is under way.
-const CLOSED: u32 = 1;
-/// There is no barrier over all threads, so that each has to fence by itself.
-const FENCES: u32 = 2;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
 
 /// The address of the hot words of the forking thread.
 static FORKER: AtomicUsize = AtomicUsize::new(0);
@@ -63,7 +56,7 @@ pub(crate) fn register() {
         return;
     }
     if !sys::barrier_all_threads() {
-        GATE.fetch_or(FENCES, SeqCst);
+        CAUTION.fetch_or(FENCES, SeqCst);
     }
     sys::at_fork(prepare, in_parent, in_child);
 }
@@ -71,16 +64,19 @@ pub(crate) fn register() {
 /// Whether the running thread may go on, after it made its coming known.
 #[inline(always)]
 pub(crate) fn may_pass() -> bool {
-    // With the barrier over all threads: either it sees this thread's word, or this sees the gate.
-    compiler_fence(SeqCst);
-    GATE.load(Relaxed) == 0 || may_pass_after_all()
+    change::caution() & (FORKING | FENCES) == 0 || may_pass_after_all()
 }
 
 #[cold]
 #[inline(never)]
 fn may_pass_after_all() -> bool {
     fence(SeqCst);
-    GATE.load(Acquire) & CLOSED == 0 || is_forker()
+    !is_closed() || is_forker()
+}
+
+/// Whether a fork is under way.
+fn is_closed() -> bool {
+    CAUTION.load(Acquire) & FORKING != 0
 }
 
 fn is_forker() -> bool {
@@ -92,7 +88,7 @@ fn is_forker() -> bool {
 #[inline(never)]
 pub(crate) fn wait() {
     let mut turns = 0;
-    while GATE.load(Acquire) & CLOSED != 0 && !is_forker() {
+    while is_closed() && !is_forker() {
         turns += 1;
         Std::relax(turns);
     }
@@ -103,7 +99,7 @@ pub(crate) fn wait() {
 pub(crate) fn note(slab: &Slab) {
     // Another thread may come here late from an operation that it was in the middle of, and no longer
     // touches the slab, which may be gone.
-    if GATE.load(Relaxed) & CLOSED != 0 && is_forker() {
+    if CAUTION.load(Relaxed) & FORKING != 0 && is_forker() {
         slab.note_for_fork();
     }
 }
@@ -143,7 +139,7 @@ extern "C" fn prepare() {
     mem::forget(ext::CHANGE.lock());
     mem::forget(SHRINKING.lock());
     FORKER.store(ptr::from_ref(sys::hot_words()).addr(), Relaxed);
-    GATE.fetch_or(CLOSED, SeqCst);
+    CAUTION.fetch_or(FORKING, SeqCst);
     sys::barrier_all_threads();
     fence(SeqCst);
     wait_until(|| READERS.load(Acquire) == 0);
@@ -175,7 +171,7 @@ fn others() -> impl Iterator<Item = &'static Heap> {
 }
 
 fn open() {
-    GATE.fetch_and(!CLOSED, AcqRel);
+    CAUTION.fetch_and(!FORKING, AcqRel);
     FORKER.store(0, Relaxed);
     SHRINKING.release();
     ext::CHANGE.release();

@@ -17,7 +17,7 @@ use super::change::{Change, Changes};
 use super::chunk;
 use super::class::{CLASSES, Class};
 use super::fork;
-use super::slab::{List, Slab, Slot};
+use super::slab::{List, Slab, Slot, append, link_slots};
 use crate::protocol::{Guard, MarkFull, Place, Pushed, SpinLock, Taken, WhollyFree};
 use crate::sys::HotWords;
 use core::ptr;
@@ -138,30 +138,58 @@ impl Heap {
 
     /// Takes a slot of `class`, getting more as needed; none if that needs another chunk. The caller
     /// owns the heap. Calls nobody.
+    #[inline(always)]
     pub(crate) fn take(&'static self, class: Class) -> Option<*mut u8> {
         let bin = self.bin(class);
         loop {
             if let Some(slot) = bin.pop() {
                 return Some(slot.at);
             }
-            if let Some(slab) = bin.slab() {
-                if self.refill(bin, slab) {
-                    continue;
-                }
-                match slab.occupancy().mark_full() {
-                    MarkFull::Done => fork::note(slab),
-                    MarkFull::Pending => continue,
-                    MarkFull::Claimed => self.list(slab, chunk::put),
-                }
+            let filled = bin.slab().is_some_and(|slab| Self::refill(bin, slab));
+            if !filled && !self.change_slab(class) {
+                return None;
             }
-            let next = self.next_slab(class);
-            bin.set_slab(next);
-            next?;
         }
     }
 
+    /// Leaves the slab of an empty bin, which has nothing to give, for another; false if that needs another chunk.
+    #[inline(never)]
+    fn change_slab(&'static self, class: Class) -> bool {
+        let bin = self.bin(class);
+        if let Some(slab) = bin.slab() {
+            match slab.occupancy().mark_full() {
+                MarkFull::Done => fork::note(slab),
+                // Slots came back meanwhile.
+                MarkFull::Pending => return true,
+                MarkFull::Claimed => self.list(slab, chunk::put),
+            }
+        }
+        let next = self.next_slab(class);
+        bin.set_slab(next);
+        next.is_some()
+    }
+
+    /// Takes a slot of the bin's slab that the owner has freed itself; none in every other case. Calls nothing.
+    #[inline(always)]
+    pub(crate) fn take_own(&self, class: Class) -> Option<Popped> {
+        let bin = self.bin(class);
+        let slab = bin.slab()?;
+        let head = slab.free.load(Relaxed);
+        // A thread that forked may have taken this one's bins away for a moment, and they are not empty.
+        if head.is_null() || bin.left() > 0 {
+            return None;
+        }
+        let n = slab.carved.load(Relaxed) - slab.occupancy().used();
+        slab.free.store(ptr::null_mut(), Relaxed);
+        slab.occupancy().take_local(n);
+        // SAFETY: the list has `n` free slots, which the owner has.
+        let next = unsafe { (*head).next };
+        Some(bin.fill_behind(head, next, n - 1))
+    }
+
     /// Fills the bin from its slab; false if the slab has nothing to give.
-    fn refill(&self, bin: &Bin, slab: &'static Slab) -> bool {
+    #[inline(never)]
+    fn refill(bin: &Bin, slab: &'static Slab) -> bool {
         let occupancy = slab.occupancy();
         let free = slab.free.load(Relaxed);
         let (carved, used) = (slab.carved.load(Relaxed), occupancy.used());
@@ -196,44 +224,55 @@ impl Heap {
     /// gone, an empty one of ours, or a new one.
     fn next_slab(&'static self, class: Class) -> Option<&'static Slab> {
         let number = self.number.load(Relaxed);
+        if let Some(slab) = self.first_partial(class, self, number) {
+            return Some(slab);
+        }
+        if !self.is_shared()
+            && let Some(slab) = SHARED.first_partial(class, self, number)
         {
-            let _guard = self.lock.lock();
-            let partial = self.partial(class);
-            if let Some(slab) = first_unclaimed(&partial) {
-                partial.remove(slab);
-                slab.occupancy().set_place(Place::Current);
-                slab.set_owner(self, number);
-                return Some(slab);
-            }
+            return Some(slab);
         }
-        // A hint, read without the lock: a slab that comes a moment later is found next time.
-        if !self.is_shared() && !SHARED.partial(class).0.load(Relaxed).is_null() {
-            let _guard = SHARED.lock.lock();
-            let partial = SHARED.partial(class);
-            if let Some(slab) = first_unclaimed(&partial) {
-                partial.remove(slab);
-                slab.occupancy().set_place(Place::Current);
-                slab.set_owner(self, number);
-                return Some(slab);
-            }
-        }
-        let cached = {
-            let _guard = self.lock.lock();
-            let cached = List(&self.cache).first();
-            if let Some(slab) = cached {
-                List(&self.cache).remove(slab);
-                self.cached_slabs
-                    .store(self.cached_slabs.load(Relaxed) - 1, Relaxed);
-            }
-            cached
-        };
-        match cached {
+        match self.take_cached() {
             Some(slab) => {
                 chunk::recut(slab, class, self, number);
                 Some(slab)
             }
             None => chunk::cut(class, self, number),
         }
+    }
+
+    /// A slab of the partial list, made current for `heap`; none if there is none that is not claimed.
+    fn first_partial(
+        &self,
+        class: Class,
+        heap: &'static Self,
+        number: u64,
+    ) -> Option<&'static Slab> {
+        let partial = self.partial(class);
+        // A hint, read without the lock: a slab that comes a moment later is found next time.
+        if partial.0.load(Relaxed).is_null() {
+            return None;
+        }
+        let _guard = self.lock.lock();
+        let slab = first_unclaimed(&partial)?;
+        partial.remove(slab);
+        slab.occupancy().set_place(Place::Current);
+        slab.set_owner(heap, number);
+        Some(slab)
+    }
+
+    /// An empty slab of the cache.
+    fn take_cached(&self) -> Option<&'static Slab> {
+        // Only the owner adds to it.
+        if self.cache.load(Relaxed).is_null() {
+            return None;
+        }
+        let _guard = self.lock.lock();
+        let slab = List(&self.cache).first()?;
+        List(&self.cache).remove(slab);
+        self.cached_slabs
+            .store(self.cached_slabs.load(Relaxed) - 1, Relaxed);
+        Some(slab)
     }
 
     /// Puts a slab that is on no list on the partial list, unless it turns out to be empty: then it
@@ -353,18 +392,11 @@ impl Heap {
 
     fn drop_cache(&self) -> u32 {
         let mut n = 0;
-        loop {
-            let guard = self.lock.lock();
-            let Some(slab) = List(&self.cache).first() else {
-                return n;
-            };
-            List(&self.cache).remove(slab);
-            self.cached_slabs
-                .store(self.cached_slabs.load(Relaxed) - 1, Relaxed);
-            drop(guard);
+        while let Some(slab) = self.take_cached() {
             chunk::give(slab);
             n += 1;
         }
+        n
     }
 
     /// What the owner can give back of its own bins.
@@ -427,34 +459,6 @@ fn adopt_into_shared(slab: &'static Slab) {
     }
     let guard = SHARED.lock.lock();
     SHARED.list_locked(slab, guard, chunk::give);
-}
-
-/// Links `n` slots of `bytes` each, one behind the other.
-fn link_slots(first: *mut u8, bytes: usize, n: u32) {
-    let mut slot = first;
-    for _ in 1..n {
-        let next = slot.wrapping_add(bytes);
-        // SAFETY: the slots were never handed out and lie inside the slab.
-        unsafe { slot.cast::<Slot>().write(Slot { next: next.cast() }) };
-        slot = next;
-    }
-    // SAFETY: as above.
-    unsafe {
-        slot.cast::<Slot>().write(Slot {
-            next: ptr::null_mut(),
-        });
-    };
-}
-
-/// Hangs `tail` behind the last of the `n` slots that start at `head`.
-fn append(head: *mut Slot, n: u32, tail: *mut Slot) {
-    let mut slot = head;
-    for _ in 1..n {
-        // SAFETY: the list has `n` free slots, which the caller owns.
-        slot = unsafe { (*slot).next };
-    }
-    // SAFETY: as above.
-    unsafe { (*slot).next = tail };
 }
 
 /// Frees a slot of a slab that another heap owns, or whose owner's frees go the same way.

@@ -6,7 +6,7 @@
 //! layout and is live. Whether a block is small or large follows from its layout alone, by
 //! [`small_class`]; whatever else is needed of a small one stands in its slab's header.
 
-use super::change::Change;
+use super::change::{Begun, Change, OwnChange};
 use super::class::{Class, SMALL_MAX};
 use super::heap::{self, Heap, SHARED, SHARED_OWNER};
 use super::slab::{Slab, Slot};
@@ -22,6 +22,16 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 fn is_usual(bytes: usize, align: usize) -> bool {
     const { assert!(SMALL_MAX >> 10 == 16) };
     (bytes.wrapping_sub(1) >> 10 | align) < 16
+}
+
+/// Whether a layout is a slot's. The largest class, a power of two, is a multiple of every alignment up to it, so
+/// none has to be looked for.
+#[inline(always)]
+fn is_small(layout: Layout) -> bool {
+    const { assert!(SMALL_MAX.is_power_of_two()) };
+    // A layout's size can be rounded up.
+    let rest = layout.align() - 1;
+    layout.size().wrapping_add(rest) & !rest <= SMALL_MAX
 }
 
 /// The class that serves a layout; none if it is a large object's. Not for zero sizes.
@@ -56,10 +66,51 @@ pub(super) fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
     }
 }
 
-/// The bin is empty, or the thread has no heap.
+/// The bin is empty, or the thread has no heap. The usual case, slots that this thread has freed, calls nothing.
 #[cold]
 #[inline(never)]
 fn alloc_slow(class: Class, bytes: usize) -> *mut u8 {
+    match OwnChange::begin() {
+        Begun::Plain(change) => match change.heap().take_own(class) {
+            Some(slot) => slot.at,
+            None => alloc_refilled::<false>(change, bytes, class),
+        },
+        Begun::Tagging(change) => alloc_tagging(change, bytes, class),
+        Begun::Not => alloc_slower(class, bytes),
+    }
+}
+
+/// The same while allocations store refs. (The size stays the second argument, in its register.)
+#[inline(never)]
+fn alloc_tagging(change: OwnChange, bytes: usize, class: Class) -> *mut u8 {
+    let heap = change.heap();
+    match heap.take_own(class) {
+        Some(slot) => {
+            drop(change);
+            // SAFETY: the slot came from the bin.
+            unsafe { ext::mark_in(heap, heap.bin(class), slot, bytes) }
+        }
+        None => alloc_refilled::<true>(change, bytes, class),
+    }
+}
+
+/// Gets more slots for the bin.
+#[inline(never)]
+fn alloc_refilled<const TAGGING: bool>(change: OwnChange, bytes: usize, class: Class) -> *mut u8 {
+    let taken = change.heap().take(class);
+    drop(change);
+    match taken {
+        // SAFETY: a slot that was just taken.
+        Some(at) if TAGGING => ext::mark(unsafe { Slab::of(at) }, at, bytes),
+        Some(at) => at,
+        None => alloc_slower(class, bytes),
+    }
+}
+
+/// It takes another chunk, a fork is under way, or the thread must use the shared heap.
+#[cold]
+#[inline(never)]
+fn alloc_slower(class: Class, bytes: usize) -> *mut u8 {
     let change = Change::new();
     loop {
         let taken = match change.own_heap() {
@@ -86,6 +137,23 @@ fn alloc_slow(class: Class, bytes: usize) -> *mut u8 {
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
 unsafe fn alloc_unusual(layout: Layout) -> *mut u8 {
+    // Jumps, for which no registers are saved.
+    if layout.size() > SMALL_MAX {
+        // SAFETY: as the caller's, and not of zero size.
+        unsafe { large::alloc(layout, false) }
+    } else {
+        // SAFETY: as the caller's.
+        unsafe { alloc_aligned(layout) }
+    }
+}
+
+/// Alignments above 8, zero sizes.
+///
+/// # Safety
+///
+/// As of `GlobalAlloc::alloc`.
+#[inline(never)]
+unsafe fn alloc_aligned(layout: Layout) -> *mut u8 {
     if layout.size() == 0 {
         return ptr::without_provenance_mut(layout.align());
     }
@@ -101,7 +169,7 @@ unsafe fn alloc_unusual(layout: Layout) -> *mut u8 {
 /// As of `GlobalAlloc::alloc_zeroed`.
 #[inline(never)]
 pub(crate) unsafe fn alloc_zeroed(layout: Layout) -> *mut u8 {
-    if layout.size() > 0 && small_class(layout).is_none() {
+    if layout.size() > 0 && !is_small(layout) {
         // SAFETY: as the caller's.
         return unsafe { large::alloc(layout, true) };
     }
@@ -173,14 +241,32 @@ fn free_rare(_at: *mut u8, slab: &'static Slab, what: LocalFree) {
 /// As of `GlobalAlloc::dealloc`.
 #[inline(never)]
 unsafe fn dealloc_unusual(at: *mut u8, layout: Layout) {
+    // Jumps, as in `alloc_unusual`.
+    if layout.size() > SMALL_MAX {
+        // SAFETY: by its size the block is a large object.
+        unsafe { large::dealloc(at, layout) };
+    } else {
+        // SAFETY: as the caller's.
+        unsafe { dealloc_aligned(at, layout) };
+    }
+}
+
+/// Alignments above 16, zero sizes.
+///
+/// # Safety
+///
+/// As of `GlobalAlloc::dealloc`.
+#[inline(never)]
+unsafe fn dealloc_aligned(at: *mut u8, layout: Layout) {
     if layout.size() == 0 {
         return;
     }
-    match small_class(layout) {
+    if is_small(layout) {
         // SAFETY: by its layout the block is a slot.
-        Some(_) => unsafe { free_small(at) },
+        unsafe { free_small(at) };
+    } else {
         // SAFETY: by its layout the block is a large object.
-        None => unsafe { large::dealloc(at, layout) },
+        unsafe { large::dealloc(at, layout) };
     }
 }
 
@@ -189,6 +275,62 @@ unsafe fn dealloc_unusual(at: *mut u8, layout: Layout) {
 /// As of `GlobalAlloc::realloc`.
 #[inline(never)]
 pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+    if is_usual(layout.size(), layout.align()) && is_usual(new_bytes, layout.align()) {
+        // SAFETY: just compared.
+        let class = unsafe { Class::of_small(new_bytes) };
+        // SAFETY: by its layout the block is a slot.
+        let slab = unsafe { Slab::of(at) };
+        if keeps_slot(slab, class) {
+            ext::remark(slab, at, new_bytes);
+            return at;
+        }
+        // SAFETY: as the caller's.
+        return unsafe { move_small(at, layout, new_bytes) };
+    }
+    // Jumps, as in `alloc_unusual`.
+    if layout.size() > SMALL_MAX && new_bytes > SMALL_MAX {
+        // SAFETY: by both sizes it is a large object, and stays one.
+        unsafe { large::realloc(at, layout, new_bytes) }
+    } else {
+        // SAFETY: as the caller's.
+        unsafe { realloc_unusual(at, layout, new_bytes) }
+    }
+}
+
+/// Whether a block of the slab that is to be served by `class` stays where it is. One that shrinks below half its
+/// slot moves to a smaller one.
+#[inline(always)]
+fn keeps_slot(slab: &Slab, class: Class) -> bool {
+    let slot_bytes = slab.slot_bytes.load(Relaxed);
+    class.slot_bytes() <= slot_bytes && class.slot_bytes() > slot_bytes / 2
+}
+
+/// Moves a small block to another slot. By calls, so that there are few sites to patch.
+///
+/// # Safety
+///
+/// As of `GlobalAlloc::realloc`; both sizes are usual.
+#[inline(never)]
+unsafe fn move_small(at: *mut u8, old: Layout, new_bytes: usize) -> *mut u8 {
+    // SAFETY: the caller's contract bounds the new size.
+    let to = unsafe { alloc(Layout::from_size_align_unchecked(new_bytes, old.align())) };
+    if !to.is_null() {
+        ext::inherit(at, false, to, false);
+        // SAFETY: both blocks have that many bytes and do not overlap.
+        unsafe { ptr::copy_nonoverlapping(at, to, old.size().min(new_bytes)) };
+        // SAFETY: as the caller's.
+        unsafe { dealloc(at, old) };
+    }
+    to
+}
+
+/// Everything but from a small block to a small one at an alignment up to 8, and from a large object to a large one.
+///
+/// # Safety
+///
+/// As of `GlobalAlloc::realloc`.
+#[inline(never)]
+unsafe fn realloc_unusual(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
     // SAFETY: the caller's contract bounds the new size.
     let new = unsafe { Layout::from_size_align_unchecked(new_bytes, layout.align()) };
     if layout.size() == 0 {
@@ -200,15 +342,13 @@ pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *
         unsafe { dealloc(at, layout) };
         return ptr::without_provenance_mut(layout.align());
     }
-    match (small_class(layout), small_class(new)) {
+    match (is_small(layout), small_class(new)) {
         // SAFETY: by its layout the block is a large object, and stays one.
-        (None, None) => unsafe { large::realloc(at, layout, new_bytes) },
-        (Some(_), Some(class)) => {
+        (false, None) => unsafe { large::realloc(at, layout, new_bytes) },
+        (true, Some(class)) => {
             // SAFETY: by its layout the block is a slot.
             let slab = unsafe { Slab::of(at) };
-            let slot_bytes = slab.slot_bytes.load(Relaxed);
-            // A block that shrinks below half its slot moves to a smaller one.
-            if class.slot_bytes() <= slot_bytes && class.slot_bytes() > slot_bytes / 2 {
+            if keeps_slot(slab, class) {
                 ext::remark(slab, at, new_bytes);
                 return at;
             }
@@ -229,12 +369,35 @@ unsafe fn move_block(at: *mut u8, old: Layout, new: Layout) -> *mut u8 {
     // SAFETY: the new layout is not of zero size.
     let to = unsafe { alloc(new) };
     if !to.is_null() {
-        let was = small_class(old).is_none();
-        ext::inherit(at, was, to, small_class(new).is_none());
+        ext::inherit(at, !is_small(old), to, !is_small(new));
         // SAFETY: both blocks have that many bytes and do not overlap.
         unsafe { ptr::copy_nonoverlapping(at, to, old.size().min(new.size())) };
         // SAFETY: as the caller's.
         unsafe { dealloc(at, old) };
     }
     to
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_is_what_has_a_class() {
+        for align in (0..=16).map(|shift| 1_usize << shift) {
+            for bytes in (1..200).chain((200..40_000).step_by(97)).chain([
+                SMALL_MAX - 1,
+                SMALL_MAX,
+                SMALL_MAX + 1,
+                isize::MAX as usize - align,
+            ]) {
+                let layout = Layout::from_size_align(bytes, align).unwrap();
+                assert_eq!(
+                    is_small(layout),
+                    small_class(layout).is_some(),
+                    "{layout:?}"
+                );
+            }
+        }
+    }
 }

@@ -27,6 +27,34 @@ pub(crate) struct Slot {
     pub next: *mut Slot,
 }
 
+/// Links `n` slots of `bytes` each, one behind the other.
+pub(crate) fn link_slots(first: *mut u8, bytes: usize, n: u32) {
+    let mut slot = first;
+    for _ in 1..n {
+        let next = slot.wrapping_add(bytes);
+        // SAFETY: the slots were never handed out and lie inside the slab.
+        unsafe { slot.cast::<Slot>().write(Slot { next: next.cast() }) };
+        slot = next;
+    }
+    // SAFETY: as above.
+    unsafe {
+        slot.cast::<Slot>().write(Slot {
+            next: ptr::null_mut(),
+        });
+    };
+}
+
+/// Hangs `tail` behind the last of the `n` slots that start at `head`.
+pub(crate) fn append(head: *mut Slot, n: u32, tail: *mut Slot) {
+    let mut slot = head;
+    for _ in 1..n {
+        // SAFETY: the list has `n` free slots, which the caller owns.
+        slot = unsafe { (*slot).next };
+    }
+    // SAFETY: as above.
+    unsafe { (*slot).next = tail };
+}
+
 /// The header of a slab: what the owner needs in the first cache line; in the second what others
 /// write, but for a bit of `owner` that they set at most once per stay on a list.
 #[derive(Debug, Default)]

@@ -41,18 +41,37 @@ impl<A: Atomics> SpinLock<A> {
     }
 
     /// Waits until the lock is open, and takes it.
+    #[inline]
     pub fn lock(&self) -> Guard<'_, A> {
+        if !self.try_take() {
+            self.wait();
+        }
+        Guard { lock: self }
+    }
+
+    /// Takes the lock if it is open; may say no all the same.
+    #[inline(always)]
+    pub fn try_lock(&self) -> Option<Guard<'_, A>> {
+        self.try_take().then(|| Guard { lock: self })
+    }
+
+    #[inline(always)]
+    fn try_take(&self) -> bool {
+        self.held
+            .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Takes the lock when it is open.
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) {
         let mut turns = 0;
-        while self.held.load(Ordering::Relaxed) != 0
-            || self
-                .held
-                .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
-                .is_err()
-        {
+        // A look first: an exchange takes the word from whoever holds the lock, also in vain.
+        while self.held.load(Ordering::Relaxed) != 0 || !self.try_take() {
             turns += 1;
             A::relax(turns);
         }
-        Guard { lock: self }
     }
 
     /// Opens the lock of a guard that was forgotten, so that it could be held across a fork.

@@ -17,6 +17,7 @@ use crate::sys;
 use crate::tag::{CodeTag, ID_MASK, NO_ID};
 use core::cell::Cell;
 use core::ptr;
+use core::slice;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -45,6 +46,13 @@ pub(crate) fn current_word() -> u32 {
     let tag = current_tag();
     let id = tag.id_word();
     if id == NO_ID { tag.assign() } else { id }
+}
+
+/// The same if the tag has an id.
+#[inline(always)]
+pub(crate) fn current_word_if_given() -> Option<u32> {
+    let id = current_tag().id_word();
+    (id != NO_ID).then_some(id)
 }
 
 /// Stores the ref of a slot that was just taken; returns the slot, so that the rare case can be a
@@ -134,20 +142,23 @@ pub(crate) fn set_owner(slab: &Slab, at: *mut u8, word: u32) {
 }
 
 /// The refs of a slab that is cut.
-fn refs(slab: &Slab) -> impl Iterator<Item = &AtomicU32> {
+fn refs(slab: &Slab) -> &[AtomicU32] {
     let (first, n) = slab.vector();
-    let base = slab.base();
+    let at = slab.base().with_addr(first).cast::<AtomicU32>();
     // SAFETY: the vector lies inside the chunk, and whoever calls has the slab's generation.
-    (0..n).map(move |i| unsafe {
-        &*base
-            .with_addr(first.wrapping_add(i * 4))
-            .cast::<AtomicU32>()
-    })
+    unsafe { slice::from_raw_parts(at, n) }
 }
 
 /// Clears a slab's vector. The caller has its generation.
 pub(crate) fn clear_slab(slab: &Slab) {
-    for r in refs(slab) {
+    let (many, few) = refs(slab).as_chunks::<16>();
+    // Written out: one instruction a ref, where a loop takes three.
+    for some in many {
+        for r in some {
+            r.store(0, Relaxed);
+        }
+    }
+    for r in few {
         r.store(0, Relaxed);
     }
 }

@@ -58,13 +58,31 @@ pub(crate) fn remark(_slab: &Slab, _at: *mut u8, _bytes: usize) {}
 pub(crate) fn inherit(_from: *mut u8, _from_large: bool, _to: *mut u8, _to_large: bool) {}
 
 #[inline(always)]
+pub(crate) fn noted_large() -> bool {
+    false
+}
+
+#[inline(always)]
+pub(crate) fn try_large_allocated(_at: *mut u8, _bytes: usize) -> bool {
+    true
+}
+
+#[inline(always)]
+pub(crate) fn try_large_remove(_at: *mut u8) -> bool {
+    true
+}
+
+#[inline(always)]
 pub(crate) fn large_allocated(_at: *mut u8, _bytes: usize) {}
 
 #[inline(always)]
 pub(crate) fn large_moved(_at: *mut u8, _bytes: usize, _was: Option<Owner>) {}
 
 #[inline(always)]
-pub(crate) fn large_remove(_at: *mut u8) -> Option<Owner> {
+pub(crate) fn large_remove(_at: *mut u8) {}
+
+#[inline(always)]
+pub(crate) fn large_take(_at: *mut u8) -> Option<Owner> {
     None
 }
 

@@ -130,10 +130,15 @@ pub(crate) fn owner_id(slab: &Slab, at: *mut u8) -> Option<u16> {
 }
 
 /// A realloc that moved: without a scope the owner stays.
+#[inline(always)]
 pub(crate) fn inherit(from: *mut u8, from_large: bool, to: *mut u8, to_large: bool) {
-    if !switch::free_on() || obj_exts::current_word() != 0 {
-        return;
+    if switch::free_on() && obj_exts::current_word() == 0 {
+        inherit_owner(from, from_large, to, to_large);
     }
+}
+
+#[inline(never)]
+fn inherit_owner(from: *mut u8, from_large: bool, to: *mut u8, to_large: bool) {
     let _change = Change::new();
     let word = if from_large {
         page_ext::owner(from)
@@ -147,6 +152,25 @@ pub(crate) fn inherit(from: *mut u8, from_large: bool, to: *mut u8, to_large: bo
         // SAFETY: as above.
         Some(word) => obj_exts::set_owner(unsafe { Slab::of(to) }, to, word),
     }
+}
+
+/// Whether a large object that goes may have been noted. In every state: an entry must not outlive its
+/// object.
+#[inline(always)]
+pub(crate) fn noted_large() -> bool {
+    page_ext::is_used()
+}
+
+/// A large object came, in the usual case, without a call; false if nothing has been noted.
+#[inline(always)]
+pub(crate) fn try_large_allocated(at: *mut u8, bytes: usize) -> bool {
+    obj_exts::current_word_if_given().is_some_and(|word| page_ext::try_insert(at, bytes, word))
+}
+
+/// A large object is about to go, in the usual case, without a call; false if its entry may still be there.
+#[inline(always)]
+pub(crate) fn try_large_remove(at: *mut u8) -> bool {
+    page_ext::try_remove(at)
 }
 
 /// A large object came.
@@ -168,10 +192,19 @@ pub(crate) fn large_moved(at: *mut u8, bytes: usize, was: Option<Owner>) {
     }
 }
 
-/// A large object is about to go, or to be reallocated. In every state: an entry must not outlive
-/// its object.
-pub(crate) fn large_remove(at: *mut u8) -> Option<Owner> {
-    page_ext::remove(at)
+/// A large object is about to go.
+pub(crate) fn large_remove(at: *mut u8) {
+    let _ = large_take(at);
+}
+
+/// A large object is about to be reallocated.
+#[inline(always)]
+pub(crate) fn large_take(at: *mut u8) -> Option<Owner> {
+    if page_ext::is_used() {
+        page_ext::take(at)
+    } else {
+        None
+    }
 }
 
 /// The realloc of a large object failed.
@@ -230,6 +263,7 @@ pub(crate) fn start(never: bool, on: bool) {
     NEVER.store(never, Relaxed);
     if on && !never {
         tag::assign_listed();
+        page_ext::begin();
         if !counters::reserve() {
             START_ERROR.store(libc::ENOMEM, Relaxed);
             return;
@@ -254,6 +288,7 @@ pub(crate) fn enable(changed: impl FnOnce()) -> Result<(), EnableError> {
     }
     CHANGES.fetch_add(1, SeqCst);
     tag::assign_listed();
+    page_ext::begin();
     let outcome = TOGGLE.enable(&SITES);
     CHANGES.fetch_add(1, SeqCst);
     outcome.map_err(|e| match e {

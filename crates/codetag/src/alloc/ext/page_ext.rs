@@ -14,12 +14,12 @@
 
 use super::super::fork;
 use super::{Owner, counters};
-use crate::protocol::SpinLock;
+use crate::protocol::{Guard, SpinLock};
 use crate::sys;
 use core::cell::UnsafeCell;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
 const SHARDS: usize = 4;
 const MIN_CAPACITY: usize = 128;
@@ -38,16 +38,24 @@ struct Entry {
 
 struct Table {
     entries: *mut Entry,
-    capacity: usize,
-    len: usize,
+    /// Entries that there is room for less one; 0 without a table.
+    mask: usize,
+    /// 64 less the binary logarithm of the capacity.
+    shift: u32,
+    /// With so many entries the table grows before the next.
+    grow_at: usize,
+    /// With fewer it shrinks.
+    shrink_at: usize,
     missed_objs: u64,
     version: u64,
 }
 
+/// On lines of its own: threads that allocate at once want different ones.
+#[repr(align(128))]
 struct Shard {
     lock: SpinLock,
-    /// Entries, for a look without the lock: an object's entry is there before its address is known
-    /// to anyone who might free it.
+    /// Entries. Written under the lock; for a look without it: an object's entry is there before its address is
+    /// known to anyone who might free it.
     len: AtomicUsize,
     table: UnsafeCell<Table>,
 }
@@ -64,25 +72,58 @@ impl Shard {
         }
     }
 
-    fn with<R>(&self, f: impl FnOnce(&mut Table) -> R) -> R {
-        let _guard = self.lock.lock();
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce(&mut Table, &mut usize) -> R) -> R {
+        self.with_lock(self.lock.lock(), f)
+    }
+
+    /// The same if nobody has the lock; false if somebody does, or `f` says so.
+    #[inline(always)]
+    fn try_with(&self, f: impl FnOnce(&mut Table, &mut usize) -> bool) -> bool {
+        match self.lock.try_lock() {
+            Some(guard) => self.with_lock(guard, f),
+            None => false,
+        }
+    }
+
+    #[inline(always)]
+    fn with_lock<R>(&self, _guard: Guard<'_>, f: impl FnOnce(&mut Table, &mut usize) -> R) -> R {
         // SAFETY: the lock is held, and `f` cannot reach the shard again.
         let table = unsafe { &mut *self.table.get() };
-        let r = f(table);
-        self.len.store(table.len, Relaxed);
+        let mut len = self.len.load(Relaxed);
+        let r = f(table, &mut len);
+        self.len.store(len, Relaxed);
         r
     }
 }
 
 static TABLES: [Shard; SHARDS] = [const { Shard::new() }; SHARDS];
 
-/// Spreads addresses: large objects differ in their upper bits.
-fn hash(addr: usize) -> usize {
-    (addr >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
+/// Whether anything was ever tracked: until then a free asks no more.
+static USED: AtomicBool = AtomicBool::new(false);
+
+/// Before the first site is on.
+pub(crate) fn begin() {
+    USED.store(true, Relaxed);
 }
 
-fn shard(hash: usize) -> &'static Shard {
-    &TABLES[hash % SHARDS]
+/// Whether there may be entries.
+#[inline(always)]
+pub(crate) fn is_used() -> bool {
+    // An entry is made by who saw a site on, and found by who got the object from there.
+    USED.load(Relaxed)
+}
+
+/// Spreads addresses over the upper bits: large objects differ in their upper bits.
+#[inline(always)]
+fn hash(addr: usize) -> u64 {
+    (addr as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// By the upmost bits; those below them say where in the table.
+#[inline(always)]
+fn shard(hash: u64) -> &'static Shard {
+    &TABLES[(hash >> (u64::BITS - SHARDS.ilog2())) as usize % SHARDS]
 }
 
 fn map_bytes(capacity: usize) -> usize {
@@ -93,59 +134,90 @@ impl Table {
     const fn new() -> Self {
         Self {
             entries: ptr::null_mut(),
-            capacity: 0,
-            len: 0,
+            mask: 0,
+            shift: u64::BITS,
+            grow_at: 0,
+            shrink_at: 0,
             missed_objs: 0,
             version: 0,
         }
     }
 
+    /// The same, with a table of `capacity` entries, a power of two.
+    fn with_entries(&self, entries: *mut Entry, capacity: usize) -> Self {
+        Self {
+            entries,
+            mask: capacity - 1,
+            shift: u64::BITS - capacity.ilog2(),
+            grow_at: capacity / 8 * 7,
+            shrink_at: if capacity > MIN_CAPACITY {
+                capacity / 8 * 3
+            } else {
+                0
+            },
+            ..*self
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        if self.entries.is_null() {
+            0
+        } else {
+            self.mask + 1
+        }
+    }
+
     /// The slot where the probing for a hash begins.
-    fn home(&self, hash: usize) -> usize {
-        (hash / SHARDS) & (self.capacity - 1)
+    #[inline(always)]
+    fn home(&self, hash: u64) -> usize {
+        (hash << SHARDS.ilog2()).wrapping_shr(self.shift) as usize
     }
 
+    #[inline(always)]
     fn after(&self, i: usize) -> usize {
-        (i + 1) & (self.capacity - 1)
+        (i + 1) & self.mask
     }
 
+    #[inline(always)]
     fn entry(&mut self, i: usize) -> &mut Entry {
-        // SAFETY: indices are below the capacity, and zeroed entries are valid.
+        // SAFETY: there is a table, indices are below its capacity, and zeroed entries are valid.
         unsafe { &mut *self.entries.add(i) }
     }
 
-    fn find(&mut self, hash: usize, addr: usize) -> Option<usize> {
-        if self.len == 0 {
+    #[inline(always)]
+    fn find(&mut self, len: usize, hash: u64, addr: usize) -> Option<usize> {
+        if len == 0 {
             return None;
         }
         let mut i = self.home(hash);
         loop {
             match self.entry(i).addr {
-                0 => return None,
                 a if a == addr => return Some(i),
+                0 => return None,
                 _ => i = self.after(i),
             }
         }
     }
 
-    fn place(&mut self, hash: usize, new: Entry) {
+    #[inline(always)]
+    fn place(&mut self, hash: u64, new: Entry) {
         let mut i = self.home(hash);
         while self.entry(i).addr != 0 {
             i = self.after(i);
         }
         *self.entry(i) = new;
-        self.len += 1;
     }
 
     /// Moves to a table of another size; false if the system has no memory for it.
     #[cold]
+    #[inline(never)]
     fn resize(&mut self, capacity: usize) -> bool {
         let at = sys::map_zeroed(map_bytes(capacity)).cast::<Entry>();
         if at.is_null() {
             return false;
         }
-        let (old, old_capacity) = (self.entries, self.capacity);
-        (self.entries, self.capacity, self.len) = (at, capacity, 0);
+        let (old, old_capacity) = (self.entries, self.capacity());
+        *self = self.with_entries(at, capacity);
         for i in 0..old_capacity {
             // SAFETY: the old table has that many entries.
             let e = unsafe { *old.add(i) };
@@ -165,85 +237,149 @@ impl Table {
         }
     }
 
-    fn insert(&mut self, hash: usize, new: Entry) {
-        self.version += 1;
-        if (self.len + 1) * 8 > self.capacity * 7 {
-            let larger = (self.capacity * 2).max(MIN_CAPACITY);
-            // Up to the last free entry the old table will do.
-            if !self.resize(larger) && self.len + 1 >= self.capacity {
-                self.missed_objs += 1;
-                return;
-            }
+    /// Makes room for one more; false if there is none.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, len: usize) -> bool {
+        let larger = (self.capacity() * 2).max(MIN_CAPACITY);
+        // Up to the last free entry the old table will do.
+        let has_room = self.resize(larger) || len + 1 < self.capacity();
+        self.missed_objs += u64::from(!has_room);
+        has_room
+    }
+
+    fn insert(&mut self, len: &mut usize, hash: u64, new: Entry) {
+        if *len < self.grow_at || self.grow(*len) {
+            self.insert_with_room(len, hash, new);
+        } else {
+            self.version += 1;
         }
+    }
+
+    #[inline(always)]
+    fn insert_with_room(&mut self, len: &mut usize, hash: u64, new: Entry) {
+        self.version += 1;
         self.place(hash, new);
+        *len += 1;
         counters::large_came(new.word, new.bytes);
     }
 
-    fn remove(&mut self, hash: usize, addr: usize) -> Option<u32> {
-        let mut hole = self.find(hash, addr)?;
+    fn remove(&mut self, len: &mut usize, hash: u64, addr: usize) -> Option<u32> {
+        let hole = self.find(*len, hash, addr)?;
+        let word = self.entry(hole).word;
+        self.empty(len, hole);
+        self.close_gap(hole);
+        if *len < self.shrink_at {
+            // Without memory for the smaller table the larger one stays.
+            self.resize(self.capacity() / 2);
+        }
+        Some(word)
+    }
+
+    /// Removes an entry, if there is one, that leaves no gap behind and no table that is too large; false, and
+    /// nothing has changed, for another.
+    #[inline(always)]
+    fn remove_simply(&mut self, len: &mut usize, hash: u64, addr: usize) -> bool {
+        let Some(hole) = self.find(*len, hash, addr) else {
+            return true;
+        };
+        let next = self.after(hole);
+        let is_simple = self.entry(next).addr == 0 && *len > self.shrink_at;
+        if is_simple {
+            self.empty(len, hole);
+        }
+        is_simple
+    }
+
+    #[inline(always)]
+    fn empty(&mut self, len: &mut usize, hole: usize) {
         self.version += 1;
-        let Entry { word, bytes, .. } = *self.entry(hole);
-        counters::large_goes(word, bytes);
-        // Close the gap: an entry behind it moves up unless that would put it before its home.
+        let e = self.entry(hole);
+        counters::large_goes(e.word, e.bytes);
+        e.addr = 0;
+        *len -= 1;
+    }
+
+    /// An entry behind the hole moves up unless that would put it before its home.
+    fn close_gap(&mut self, mut hole: usize) {
         let mut i = hole;
         loop {
             i = self.after(i);
             let e = *self.entry(i);
             if e.addr == 0 {
-                break;
+                return;
             }
             let home = self.home(self::hash(e.addr));
-            let distance = |from: usize| i.wrapping_sub(from) & (self.capacity - 1);
+            let distance = |from: usize| i.wrapping_sub(from) & self.mask;
             if distance(home) >= distance(hole) {
                 *self.entry(hole) = e;
+                self.entry(i).addr = 0;
                 hole = i;
             }
         }
-        self.entry(hole).addr = 0;
-        self.len -= 1;
-        if self.capacity > MIN_CAPACITY && self.len * 8 < self.capacity * 3 {
-            // Without memory for the smaller table the larger one stays.
-            self.resize(self.capacity / 2);
-        }
-        Some(word)
     }
 
-    fn clear(&mut self) {
-        self.version += 1;
-        Self::unmap(self.entries, self.capacity);
-        (self.entries, self.capacity, self.len) = (ptr::null_mut(), 0, 0);
+    fn clear(&mut self, len: &mut usize) {
+        Self::unmap(self.entries, self.capacity());
+        *self = Self {
+            missed_objs: self.missed_objs,
+            version: self.version + 1,
+            ..Self::new()
+        };
+        *len = 0;
     }
+}
+
+/// Notes a large object in the usual case, without a call; false if nothing has been noted.
+#[inline(always)]
+pub(crate) fn try_insert(at: *mut u8, bytes: usize, word: u32) -> bool {
+    let (addr, hash) = (at.addr(), hash(at.addr()));
+    shard(hash).try_with(|t, len| {
+        let has_room = *len < t.grow_at;
+        if has_room {
+            t.insert_with_room(len, hash, Entry { addr, bytes, word });
+        }
+        has_room
+    })
+}
+
+/// Takes a large object out in the usual case, without a call; false if its entry may still be there.
+#[inline(always)]
+pub(crate) fn try_remove(at: *mut u8) -> bool {
+    let (addr, hash) = (at.addr(), hash(at.addr()));
+    let shard = shard(hash);
+    shard.len.load(Relaxed) == 0 || shard.try_with(|t, len| t.remove_simply(len, hash, addr))
 }
 
 /// Notes a large object of the owner `word`.
 pub(crate) fn insert(at: *mut u8, bytes: usize, word: u32) {
     let (addr, hash) = (at.addr(), hash(at.addr()));
-    shard(hash).with(|t| t.insert(hash, Entry { addr, bytes, word }));
+    shard(hash).with(|t, len| t.insert(len, hash, Entry { addr, bytes, word }));
 }
 
 /// Notes a large object again, unless all owners were cleared since `was` was taken out. Returns
 /// whether it did.
 pub(crate) fn put_back(at: *mut u8, bytes: usize, was: Owner) -> bool {
     let (addr, hash) = (at.addr(), hash(at.addr()));
-    shard(hash).with(|t| {
+    shard(hash).with(|t, len| {
         let is_current = was.epoch & 1 == 0 && was.epoch == EPOCH.load(Relaxed);
         if is_current {
             let word = was.word;
-            t.insert(hash, Entry { addr, bytes, word });
+            t.insert(len, hash, Entry { addr, bytes, word });
         }
         is_current
     })
 }
 
 /// Takes a large object out; none if it has no entry.
-pub(crate) fn remove(at: *mut u8) -> Option<Owner> {
+pub(crate) fn take(at: *mut u8) -> Option<Owner> {
     let (addr, hash) = (at.addr(), hash(at.addr()));
     let shard = shard(hash);
     if shard.len.load(Relaxed) == 0 {
         return None;
     }
-    shard.with(|t| {
-        let word = t.remove(hash, addr)?;
+    shard.with(|t, len| {
+        let word = t.remove(len, hash, addr)?;
         let epoch = EPOCH.load(Relaxed);
         Some(Owner { word, epoch })
     })
@@ -252,14 +388,14 @@ pub(crate) fn remove(at: *mut u8) -> Option<Owner> {
 /// The id word of a large object's owner; none if it has no entry.
 pub(crate) fn owner(at: *mut u8) -> Option<u32> {
     let (addr, hash) = (at.addr(), hash(at.addr()));
-    shard(hash).with(|t| t.find(hash, addr).map(|i| t.entry(i).word))
+    shard(hash).with(|t, len| t.find(*len, hash, addr).map(|i| t.entry(i).word))
 }
 
 /// Names another owner.
 pub(crate) fn set_owner(at: *mut u8, word: u32) {
     let (addr, hash) = (at.addr(), hash(at.addr()));
-    shard(hash).with(|t| {
-        if let Some(i) = t.find(hash, addr) {
+    shard(hash).with(|t, len| {
+        if let Some(i) = t.find(*len, hash, addr) {
             let e = t.entry(i);
             counters::large_goes(e.word, e.bytes);
             counters::large_came(word, e.bytes);
@@ -282,8 +418,8 @@ pub(crate) fn clear_all() {
 pub(crate) fn for_each(mut visit: impl FnMut(usize, u32)) {
     for shard in &TABLES {
         fork::as_reader(|| {
-            shard.with(|t| {
-                for i in 0..t.capacity {
+            shard.with(|t, _| {
+                for i in 0..t.capacity() {
                     let e = *t.entry(i);
                     if e.addr != 0 {
                         visit(e.bytes, e.word);
@@ -299,8 +435,8 @@ pub(crate) fn usage() -> super::PageExtUsage {
     let mut sum = super::PageExtUsage::default();
     for shard in &TABLES {
         fork::as_reader(|| {
-            shard.with(|t| {
-                sum.table_bytes += map_bytes(t.capacity) as u64;
+            shard.with(|t, _| {
+                sum.table_bytes += map_bytes(t.capacity()) as u64;
                 sum.missed_objs += t.missed_objs;
                 sum.version += t.version;
             });
@@ -316,7 +452,7 @@ mod tests {
 
     #[test]
     fn random_inserts_and_removes_agree_with_a_map() {
-        let mut t = Table::new();
+        let (mut t, mut len) = (Table::new(), 0);
         let mut map = HashMap::new();
         let mut seed = 7_u64;
         let mut next = move || {
@@ -329,6 +465,7 @@ mod tests {
             if grow && !map.contains_key(&addr) {
                 let bytes = addr / 2;
                 t.insert(
+                    &mut len,
                     hash(addr),
                     Entry {
                         addr,
@@ -337,22 +474,24 @@ mod tests {
                     },
                 );
                 map.insert(addr, round);
+            } else if round % 3 == 0 && t.remove_simply(&mut len, hash(addr), addr) {
+                map.remove(&addr);
             } else {
-                assert_eq!(t.remove(hash(addr), addr), map.remove(&addr));
+                assert_eq!(t.remove(&mut len, hash(addr), addr), map.remove(&addr));
             }
-            assert_eq!(t.len, map.len());
-            let full = t.capacity * 7 / 8;
-            assert!(t.len <= full && (t.capacity <= MIN_CAPACITY || t.len * 8 >= t.capacity * 3));
+            assert_eq!(len, map.len());
+            let full = t.capacity() * 7 / 8;
+            assert!(len <= full && (t.capacity() <= MIN_CAPACITY || len * 8 >= t.capacity() * 3));
         }
         for (&addr, &word) in &map {
-            let i = t.find(hash(addr), addr).unwrap();
+            let i = t.find(len, hash(addr), addr).unwrap();
             assert_eq!(t.entry(i).word, word);
         }
         for addr in map.keys().copied().collect::<Vec<_>>() {
-            t.remove(hash(addr), addr);
+            t.remove(&mut len, hash(addr), addr);
         }
-        assert_eq!((t.len, t.capacity), (0, MIN_CAPACITY));
-        t.clear();
-        assert_eq!(t.remove(hash(4096), 4096), None);
+        assert_eq!((len, t.capacity()), (0, MIN_CAPACITY));
+        t.clear(&mut len);
+        assert_eq!(t.remove(&mut len, hash(4096), 4096), None);
     }
 }

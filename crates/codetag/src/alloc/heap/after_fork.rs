@@ -5,9 +5,9 @@
 //! As of the parent module. In the parent these run while no thread changes anything beyond the one
 //! operation that it is in the middle of; in the child there is one thread.
 
-use super::{Heap, SHARED, SHARED_NUMBER, append, settle_claim};
+use super::{Heap, SHARED, SHARED_NUMBER, settle_claim};
 use crate::alloc::class::{CLASSES, Class, RECIPROCAL_SPARE};
-use crate::alloc::slab::{Slab, Slot};
+use crate::alloc::slab::{Slab, Slot, append};
 use crate::alloc::{chunk, ext};
 use crate::protocol::Place;
 use crate::sys::HotWords;

@@ -103,6 +103,18 @@ impl Bin {
         (self.head.load(Relaxed).addr() as u64) ^ self.left.load(Relaxed) << 48
     }
 
+    /// Fills an empty bin with what stands behind a slot that is taken at once.
+    #[inline(always)]
+    pub(super) fn fill_behind(&self, slot: *mut Slot, next: *mut Slot, n: u32) -> Popped {
+        let reciprocal = self.left.load(Relaxed);
+        self.head.store(next, Relaxed);
+        self.left.store(reciprocal | u64::from(n), Relaxed);
+        Popped {
+            at: slot.cast(),
+            reciprocal,
+        }
+    }
+
     pub(super) fn fill(&self, head: *mut Slot, n: u32) {
         self.head.store(head, Relaxed);
         let reciprocal = self.left.load(Relaxed) & !RECIPROCAL_SPARE;

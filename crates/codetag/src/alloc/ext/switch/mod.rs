@@ -31,6 +31,7 @@ mod form;
 
 pub(crate) use form::{Error, alloc_site, free_site};
 
+use crate::alloc::change;
 use crate::protocol::Sites;
 use crate::sys;
 use core::sync::atomic::AtomicBool;
@@ -77,7 +78,9 @@ impl Sites for Switch {
     type Error = Error;
 
     fn set_alloc(&self, on: bool) -> Result<(), Error> {
-        flip(Kind::Alloc, &ALLOC_SITES, on)
+        flip(Kind::Alloc, &ALLOC_SITES, on)?;
+        change::set_tagging(on);
+        Ok(())
     }
 
     fn set_free(&self, on: bool) -> Result<(), Error> {

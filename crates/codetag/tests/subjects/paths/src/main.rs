@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! codetag-subject-paths [--enable]
+//! codetag-subject-paths --classes
 //! ```
 //!
 //! Each path runs twice in [`codetag_bench_measured`], of which the second run counts, and prints
-//! `ops:NAME N`: how many operations of the path that was. The loop around the calls is included.
+//! `ops:NAME N`: how many operations of the path that was. The loop around the calls is included. With
+//! `--classes` it prints `obj_exts:SLOT_BYTES BYTES SLOTS` for each size class instead: what the refs of a slab take.
 //!
 //! # Safety model
 //!
@@ -298,7 +300,27 @@ fn take_elsewhere(p: &mut Prepared) {
     );
 }
 
+/// One object of each size class, and what the vector of its slab takes.
+fn print_classes() {
+    let sizes: Vec<usize> = (8..=16 << 10).step_by(8).collect();
+    let held: Vec<*mut u8> = sizes.iter().map(|&bytes| take(layout(bytes))).collect();
+    let snapshot = codetag::Snapshot::take();
+    for class in snapshot.classes() {
+        println!(
+            "obj_exts:{} {} {}",
+            class.slot_bytes, class.obj_exts_bytes, class.slots
+        );
+    }
+    drop(snapshot);
+    for (at, bytes) in held.into_iter().zip(sizes) {
+        give(at, layout(bytes));
+    }
+}
+
 fn main() {
+    if std::env::args().any(|arg| arg == "--classes") {
+        return print_classes();
+    }
     if std::env::args().any(|arg| arg == "--enable") {
         codetag::enable().expect("profiling can be turned on");
     }
