@@ -340,9 +340,15 @@ impl Heap {
 
     /// Gives back what the owner's bin and current slab of `class` hold, and the slab if it is
     /// empty. With `leave` the slab goes to the shared heap otherwise.
+    #[inline]
     fn retire_bin(&'static self, class: Class, leave: bool) {
         let bin = self.bin(class);
-        let Some(slab) = bin.slab() else { return };
+        if let Some(slab) = bin.slab() {
+            Self::retire_slab(bin, slab, leave);
+        }
+    }
+
+    fn retire_slab(bin: &Bin, slab: &'static Slab, leave: bool) {
         let left = bin.left();
         if left > 0 {
             let head = bin.head.load(Relaxed);
@@ -376,9 +382,10 @@ impl Heap {
         }
         for class in (0..CLASSES).map(Class::of_index) {
             self.retire_bin(class, true);
-            loop {
+            let partial = self.partial(class);
+            // Without the lock: nobody lists a slab here any more.
+            while !partial.0.load(Relaxed).is_null() {
                 let guard = self.lock.lock();
-                let partial = self.partial(class);
                 let Some(slab) = partial.first() else { break };
                 partial.remove(slab);
                 // A claimer looks for the slab under the lock of the heap that it names.

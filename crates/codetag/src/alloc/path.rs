@@ -17,11 +17,25 @@ use core::alloc::Layout;
 use core::ptr;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
+/// What the four calls and the paths behind them have as their first argument, and nothing looks at: the instance that
+/// was called. So their other arguments stay in the registers that `GlobalAlloc` has them in.
+pub(crate) type Instance = *const ();
+
+/// For calls from inside.
+pub(crate) const NO_INSTANCE: Instance = ptr::null();
+
 /// Whether `bytes` is from 1 to [`SMALL_MAX`] and `align` at most 8, in one comparison.
 #[inline(always)]
 fn is_usual(bytes: usize, align: usize) -> bool {
     const { assert!(SMALL_MAX >> 10 == 16) };
     (bytes.wrapping_sub(1) >> 10 | align) < 16
+}
+
+/// The same for alignments up to 16.
+#[inline(always)]
+fn is_usual_to_16(bytes: usize, align: usize) -> bool {
+    const { assert!(SMALL_MAX >> 9 == 32) };
+    (bytes.wrapping_sub(1) >> 9 | align) < 32
 }
 
 /// Whether a layout is a slot's. The largest class, a power of two, is a multiple of every alignment up to it, so
@@ -43,74 +57,74 @@ fn small_class(layout: Layout) -> Option<Class> {
 ///
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
-pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
+pub(crate) unsafe fn alloc(instance: Instance, layout: Layout) -> *mut u8 {
     if !is_usual(layout.size(), layout.align()) {
         // SAFETY: as the caller's.
-        return unsafe { alloc_unusual(layout) };
+        return unsafe { alloc_unusual(instance, layout) };
     }
     // SAFETY: just compared.
     let class = unsafe { Class::of_small(layout.size()) };
-    alloc_small(class, layout.size())
+    alloc_small(class, layout)
 }
 
-/// A slot of `class` for an object of `bytes`; null if there is none.
+/// A slot of `class` for an object of that layout; null if there is none.
 #[inline(always)]
-pub(super) fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
+pub(super) fn alloc_small(class: Class, layout: Layout) -> *mut u8 {
     // SAFETY: the hot word is the address of a heap, and heaps are never unmapped.
     let heap = unsafe { &*ptr::with_exposed_provenance::<Heap>(sys::hot_heap()) };
     let bin = heap.bin(class);
     match bin.pop() {
         // SAFETY: the slot came from the bin.
-        Some(slot) => unsafe { ext::mark_in(heap, bin, slot, bytes) },
-        None => alloc_slow(class, bytes),
+        Some(slot) => unsafe { ext::mark_in(heap, bin, slot, layout.size()) },
+        None => alloc_slow(class, layout),
     }
 }
 
 /// The bin is empty, or the thread has no heap. The usual case, slots that this thread has freed, calls nothing.
 #[cold]
 #[inline(never)]
-fn alloc_slow(class: Class, bytes: usize) -> *mut u8 {
+fn alloc_slow(class: Class, layout: Layout) -> *mut u8 {
     match OwnChange::begin() {
         Begun::Plain(change) => match change.heap().take_own(class) {
             Some(slot) => slot.at,
-            None => alloc_refilled::<false>(change, bytes, class),
+            None => alloc_refilled::<false>(change, layout, class),
         },
-        Begun::Tagging(change) => alloc_tagging(change, bytes, class),
-        Begun::Not => alloc_slower(class, bytes),
+        Begun::Tagging(change) => alloc_tagging(change, layout, class),
+        Begun::Not => alloc_slower(class, layout),
     }
 }
 
-/// The same while allocations store refs. (The size stays the second argument, in its register.)
+/// The same while allocations store refs. (The layout stays where it is, in its registers.)
 #[inline(never)]
-fn alloc_tagging(change: OwnChange, bytes: usize, class: Class) -> *mut u8 {
+fn alloc_tagging(change: OwnChange, layout: Layout, class: Class) -> *mut u8 {
     let heap = change.heap();
     match heap.take_own(class) {
         Some(slot) => {
             drop(change);
             // SAFETY: the slot came from the bin.
-            unsafe { ext::mark_in(heap, heap.bin(class), slot, bytes) }
+            unsafe { ext::mark_in(heap, heap.bin(class), slot, layout.size()) }
         }
-        None => alloc_refilled::<true>(change, bytes, class),
+        None => alloc_refilled::<true>(change, layout, class),
     }
 }
 
 /// Gets more slots for the bin.
 #[inline(never)]
-fn alloc_refilled<const TAGGING: bool>(change: OwnChange, bytes: usize, class: Class) -> *mut u8 {
+fn alloc_refilled<const TAGGING: bool>(change: OwnChange, layout: Layout, class: Class) -> *mut u8 {
     let taken = change.heap().take(class);
     drop(change);
     match taken {
         // SAFETY: a slot that was just taken.
-        Some(at) if TAGGING => ext::mark(unsafe { Slab::of(at) }, at, bytes),
+        Some(at) if TAGGING => ext::mark(unsafe { Slab::of(at) }, at, layout.size()),
         Some(at) => at,
-        None => alloc_slower(class, bytes),
+        None => alloc_slower(class, layout),
     }
 }
 
 /// It takes another chunk, a fork is under way, or the thread must use the shared heap.
 #[cold]
 #[inline(never)]
-fn alloc_slower(class: Class, bytes: usize) -> *mut u8 {
+fn alloc_slower(class: Class, layout: Layout) -> *mut u8 {
     let change = Change::new();
     loop {
         let taken = match change.own_heap() {
@@ -122,7 +136,7 @@ fn alloc_slower(class: Class, bytes: usize) -> *mut u8 {
         };
         if let Some(at) = taken {
             // SAFETY: a slot that was just taken.
-            return ext::mark(unsafe { Slab::of(at) }, at, bytes);
+            return ext::mark(unsafe { Slab::of(at) }, at, layout.size());
         }
         if !chunk::fetch() {
             return ptr::null_mut();
@@ -136,14 +150,14 @@ fn alloc_slower(class: Class, bytes: usize) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
-unsafe fn alloc_unusual(layout: Layout) -> *mut u8 {
+unsafe fn alloc_unusual(instance: Instance, layout: Layout) -> *mut u8 {
     // Jumps, for which no registers are saved.
     if layout.size() > SMALL_MAX {
         // SAFETY: as the caller's, and not of zero size.
-        unsafe { large::alloc(layout, false) }
+        unsafe { large::alloc(false, layout) }
     } else {
         // SAFETY: as the caller's.
-        unsafe { alloc_aligned(layout) }
+        unsafe { alloc_aligned(instance, layout) }
     }
 }
 
@@ -153,14 +167,14 @@ unsafe fn alloc_unusual(layout: Layout) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
-unsafe fn alloc_aligned(layout: Layout) -> *mut u8 {
+unsafe fn alloc_aligned(_: Instance, layout: Layout) -> *mut u8 {
     if layout.size() == 0 {
         return ptr::without_provenance_mut(layout.align());
     }
     match small_class(layout) {
-        Some(class) => alloc_small(class, layout.size()),
+        Some(class) => alloc_small(class, layout),
         // SAFETY: as the caller's, and not of zero size.
-        None => unsafe { large::alloc(layout, false) },
+        None => unsafe { large::alloc(false, layout) },
     }
 }
 
@@ -168,13 +182,13 @@ unsafe fn alloc_aligned(layout: Layout) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::alloc_zeroed`.
 #[inline(never)]
-pub(crate) unsafe fn alloc_zeroed(layout: Layout) -> *mut u8 {
+pub(crate) unsafe fn alloc_zeroed(instance: Instance, layout: Layout) -> *mut u8 {
     if layout.size() > 0 && !is_small(layout) {
         // SAFETY: as the caller's.
-        return unsafe { large::alloc(layout, true) };
+        return unsafe { large::alloc(true, layout) };
     }
     // SAFETY: as the caller's.
-    let at = unsafe { alloc(layout) };
+    let at = unsafe { alloc(instance, layout) };
     if !at.is_null() {
         // SAFETY: the block has at least that many bytes.
         unsafe { at.write_bytes(0, layout.size()) };
@@ -186,11 +200,11 @@ pub(crate) unsafe fn alloc_zeroed(layout: Layout) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::dealloc`.
 #[inline(never)]
-pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
+pub(crate) unsafe fn dealloc(instance: Instance, at: *mut u8, layout: Layout) {
     // Alignment 16 too: its slots are those of the rounded size, which is small.
-    if !is_usual(layout.size(), layout.align() >> 1) {
+    if !is_usual_to_16(layout.size(), layout.align()) {
         // SAFETY: as the caller's.
-        return unsafe { dealloc_unusual(at, layout) };
+        return unsafe { dealloc_unusual(instance, at, layout) };
     }
     // SAFETY: by its layout the block is a slot.
     unsafe { free_small(at) };
@@ -240,14 +254,14 @@ fn free_rare(_at: *mut u8, slab: &'static Slab, what: LocalFree) {
 ///
 /// As of `GlobalAlloc::dealloc`.
 #[inline(never)]
-unsafe fn dealloc_unusual(at: *mut u8, layout: Layout) {
+unsafe fn dealloc_unusual(instance: Instance, at: *mut u8, layout: Layout) {
     // Jumps, as in `alloc_unusual`.
     if layout.size() > SMALL_MAX {
         // SAFETY: by its size the block is a large object.
-        unsafe { large::dealloc(at, layout) };
+        unsafe { large::dealloc(instance, at, layout) };
     } else {
         // SAFETY: as the caller's.
-        unsafe { dealloc_aligned(at, layout) };
+        unsafe { dealloc_aligned(instance, at, layout) };
     }
 }
 
@@ -257,7 +271,7 @@ unsafe fn dealloc_unusual(at: *mut u8, layout: Layout) {
 ///
 /// As of `GlobalAlloc::dealloc`.
 #[inline(never)]
-unsafe fn dealloc_aligned(at: *mut u8, layout: Layout) {
+unsafe fn dealloc_aligned(instance: Instance, at: *mut u8, layout: Layout) {
     if layout.size() == 0 {
         return;
     }
@@ -266,7 +280,7 @@ unsafe fn dealloc_aligned(at: *mut u8, layout: Layout) {
         unsafe { free_small(at) };
     } else {
         // SAFETY: by its layout the block is a large object.
-        unsafe { large::dealloc(at, layout) };
+        unsafe { large::dealloc(instance, at, layout) };
     }
 }
 
@@ -274,7 +288,12 @@ unsafe fn dealloc_aligned(at: *mut u8, layout: Layout) {
 ///
 /// As of `GlobalAlloc::realloc`.
 #[inline(never)]
-pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+pub(crate) unsafe fn realloc(
+    instance: Instance,
+    at: *mut u8,
+    layout: Layout,
+    new_bytes: usize,
+) -> *mut u8 {
     if is_usual(layout.size(), layout.align()) && is_usual(new_bytes, layout.align()) {
         // SAFETY: just compared.
         let class = unsafe { Class::of_small(new_bytes) };
@@ -285,15 +304,15 @@ pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *
             return at;
         }
         // SAFETY: as the caller's.
-        return unsafe { move_small(at, layout, new_bytes) };
+        return unsafe { move_small(instance, at, layout, new_bytes) };
     }
     // Jumps, as in `alloc_unusual`.
     if layout.size() > SMALL_MAX && new_bytes > SMALL_MAX {
         // SAFETY: by both sizes it is a large object, and stays one.
-        unsafe { large::realloc(at, layout, new_bytes) }
+        unsafe { large::realloc(instance, at, layout, new_bytes) }
     } else {
         // SAFETY: as the caller's.
-        unsafe { realloc_unusual(at, layout, new_bytes) }
+        unsafe { realloc_unusual(instance, at, layout, new_bytes) }
     }
 }
 
@@ -311,15 +330,20 @@ fn keeps_slot(slab: &Slab, class: Class) -> bool {
 ///
 /// As of `GlobalAlloc::realloc`; both sizes are usual.
 #[inline(never)]
-unsafe fn move_small(at: *mut u8, old: Layout, new_bytes: usize) -> *mut u8 {
+unsafe fn move_small(instance: Instance, at: *mut u8, old: Layout, new_bytes: usize) -> *mut u8 {
     // SAFETY: the caller's contract bounds the new size.
-    let to = unsafe { alloc(Layout::from_size_align_unchecked(new_bytes, old.align())) };
+    let to = unsafe {
+        alloc(
+            instance,
+            Layout::from_size_align_unchecked(new_bytes, old.align()),
+        )
+    };
     if !to.is_null() {
         ext::inherit(at, false, to, false);
         // SAFETY: both blocks have that many bytes and do not overlap.
         unsafe { ptr::copy_nonoverlapping(at, to, old.size().min(new_bytes)) };
         // SAFETY: as the caller's.
-        unsafe { dealloc(at, old) };
+        unsafe { dealloc(instance, at, old) };
     }
     to
 }
@@ -330,21 +354,26 @@ unsafe fn move_small(at: *mut u8, old: Layout, new_bytes: usize) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::realloc`.
 #[inline(never)]
-unsafe fn realloc_unusual(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+unsafe fn realloc_unusual(
+    instance: Instance,
+    at: *mut u8,
+    layout: Layout,
+    new_bytes: usize,
+) -> *mut u8 {
     // SAFETY: the caller's contract bounds the new size.
     let new = unsafe { Layout::from_size_align_unchecked(new_bytes, layout.align()) };
     if layout.size() == 0 {
         // SAFETY: a block of no bytes is no block.
-        return unsafe { alloc(new) };
+        return unsafe { alloc(instance, new) };
     }
     if new_bytes == 0 {
         // SAFETY: as the caller's.
-        unsafe { dealloc(at, layout) };
+        unsafe { dealloc(instance, at, layout) };
         return ptr::without_provenance_mut(layout.align());
     }
     match (is_small(layout), small_class(new)) {
         // SAFETY: by its layout the block is a large object, and stays one.
-        (false, None) => unsafe { large::realloc(at, layout, new_bytes) },
+        (false, None) => unsafe { large::realloc(instance, at, layout, new_bytes) },
         (true, Some(class)) => {
             // SAFETY: by its layout the block is a slot.
             let slab = unsafe { Slab::of(at) };
@@ -353,10 +382,10 @@ unsafe fn realloc_unusual(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut
                 return at;
             }
             // SAFETY: as the caller's.
-            unsafe { move_block(at, layout, new) }
+            unsafe { move_block(instance, at, layout, new) }
         }
         // SAFETY: as the caller's.
-        _ => unsafe { move_block(at, layout, new) },
+        _ => unsafe { move_block(instance, at, layout, new) },
     }
 }
 
@@ -365,15 +394,15 @@ unsafe fn realloc_unusual(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut
 /// # Safety
 ///
 /// As of `GlobalAlloc::realloc`.
-unsafe fn move_block(at: *mut u8, old: Layout, new: Layout) -> *mut u8 {
+unsafe fn move_block(instance: Instance, at: *mut u8, old: Layout, new: Layout) -> *mut u8 {
     // SAFETY: the new layout is not of zero size.
-    let to = unsafe { alloc(new) };
+    let to = unsafe { alloc(instance, new) };
     if !to.is_null() {
         ext::inherit(at, !is_small(old), to, !is_small(new));
         // SAFETY: both blocks have that many bytes and do not overlap.
         unsafe { ptr::copy_nonoverlapping(at, to, old.size().min(new.size())) };
         // SAFETY: as the caller's.
-        unsafe { dealloc(at, old) };
+        unsafe { dealloc(instance, at, old) };
     }
     to
 }
