@@ -246,7 +246,10 @@ fn notes(options: &Options, rows: &[Row]) -> Vec<String> {
              within a round (over sizes their geometric mean); p50 and interval are over the rounds.",
             scale.rounds,
             if rows.iter().any(|row| row.kind == Kind::Profiler) {
-                format!(", profilers in one of {}", scale.profilers_every)
+                format!(
+                    ", profilers in one of {} with {} repeats",
+                    scale.profilers_every, scale.profiler_repeats
+                )
             } else {
                 String::new()
             },
