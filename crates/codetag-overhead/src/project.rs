@@ -156,7 +156,7 @@ fn build_all(options: &Options, rows: &[Row], results: &mut Results) -> Result<P
     }
     plan.ok_or_else(
         || match results.row(BASE).and_then(|row| row.errors.first()) {
-            Some(fault) => format!("no workload {}", fault.what),
+            Some(fault) => format!("the workloads {}", fault.what),
             None => "no workload was built".to_owned(),
         },
     )

@@ -257,3 +257,16 @@ fn rows_and_workloads_are_chosen_by_name() {
             .starts_with("there is no row none: ")
     );
 }
+
+#[test]
+fn workloads_that_cannot_be_built_are_one_error() {
+    let options = options("tree-broken", "", &["default-off"]);
+    let main = options.tree.root.join("benches/workload/main.rs");
+    fs::write(main, "fn main() { not rust }").expect("a source");
+    let error = project::prepare(&options).expect_err("no program");
+    assert!(
+        error.starts_with("the workloads cannot be built: ") && error.contains("error: "),
+        "{error}"
+    );
+    assert!(!error.contains('\n'), "{error}");
+}
