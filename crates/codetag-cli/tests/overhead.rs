@@ -57,6 +57,8 @@ fn main() {
     std::mem::forget(words);
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["serve", port] => serve(port),
+        ["pid"] => println!("{}", std::process::id()),
+        ["env"] => println!("{:?}", std::env::var("CODETAG")),
         ["interrupt", calls] => {
             let mut file = std::fs::File::options().create(true).append(true).open(calls).expect("a file");
             file.write_all(b"x").expect("written");
@@ -118,7 +120,19 @@ fn measure(bin: &str, args: &[&str]) -> Output {
         args,
     ]
     .concat();
-    codetag(&all).output().expect("codetag runs")
+    let output = codetag(&all).output().expect("codetag runs");
+    // No temporary file is left beside builds and outputs, however it ended.
+    for entry in fs::read_dir(app().join("target/codetag-overhead"))
+        .into_iter()
+        .flatten()
+    {
+        let name = entry.expect("an entry").file_name();
+        let is_known = ["bin", "output", "tags", "tags-off"]
+            .iter()
+            .any(|known| name == *known);
+        assert!(is_known, "{}", name.display());
+    }
+    output
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -217,19 +231,27 @@ fn a_program_is_built_and_run_in_each_state() {
         assert!(read("stderr").contains(&format!("state: {state}, for ")));
     }
     assert!(!notes.contains("outputs differ"), "{notes}");
-    // Nothing else stays.
-    let left = fs::read_dir(Path::new(kept).join("..")).expect("a directory");
-    let names: Vec<_> = left
-        .map(|entry| entry.expect("an entry").file_name())
-        .collect();
-    assert!(
-        names
-            .iter()
-            .all(|name| ["bin", "output", "tags", "tags-off"]
-                .iter()
-                .any(|known| name == known)),
-        "{names:?}"
-    );
+}
+
+#[test]
+fn other_outputs_of_other_rows_are_said() {
+    for (mode, due) in [
+        (
+            "pid",
+            "standard outputs differ, those of tags off twice too",
+        ),
+        ("env", "app-4.stdout.\""),
+    ] {
+        let report = json(&measure(
+            "app",
+            &["--rounds", "1", "--format", "json", "--", mode],
+        ));
+        let notes = report["notes"].to_string();
+        assert!(
+            notes.contains("outputs differ") && notes.contains(due),
+            "{notes}"
+        );
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::child;
 use crate::config::Build;
 use crate::tree::Tree;
+use serde_json::Value;
 use std::env;
 use std::fs;
 use std::io;
@@ -12,6 +13,9 @@ use std::time::Duration;
 
 /// A build that takes longer does not end at all.
 pub(crate) const BUILD_LIMIT: Duration = Duration::from_secs(3_600);
+
+/// Where a program is, on stdout; what is wrong with it, on stderr.
+pub(crate) const MESSAGES: &str = "--message-format=json-render-diagnostics";
 
 /// The cargo that runs this, or the one of the path.
 pub(crate) fn cargo() -> Command {
@@ -31,7 +35,7 @@ pub(crate) fn cargo() -> Command {
 /// What cargo says, in one line.
 pub fn build(tree: &Tree, build: &Build) -> Result<PathBuf, String> {
     let mut cargo = workload_cargo(tree, build, "build");
-    finish(tree, build, &mut cargo, build.name)
+    finish(tree, &mut cargo, build.name)
 }
 
 /// Links `build` once more with its functions in an order that `seed` chooses. 0 would choose it anew each time.
@@ -44,12 +48,7 @@ pub fn relink(tree: &Tree, build: &Build, seed: u32) -> Result<PathBuf, String> 
     cargo
         .args(["--bin", "workload", "--"])
         .arg(shuffle_argument(seed));
-    finish(
-        tree,
-        build,
-        &mut cargo,
-        &format!("{}-order-{seed}", build.name),
-    )
+    finish(tree, &mut cargo, &format!("{}-order-{seed}", build.name))
 }
 
 /// rustc's argument for the linker lld.
@@ -61,7 +60,7 @@ fn workload_cargo(tree: &Tree, build: &Build, command: &str) -> Command {
     let mut cargo = cargo();
     cargo
         .current_dir(&tree.root)
-        .args([command, "--release", "--quiet", "--manifest-path"])
+        .args([command, "--release", "--quiet", MESSAGES, "--manifest-path"])
         .arg(tree.workload())
         .args(["--no-default-features", "--features", build.features])
         .arg("--target-dir")
@@ -89,9 +88,9 @@ fn add_cfg(cargo: &mut Command, cfg: &str) {
     }
 }
 
-fn finish(tree: &Tree, build: &Build, cargo: &mut Command, name: &str) -> Result<PathBuf, String> {
-    child::run(cargo, BUILD_LIMIT).map_err(|error| error.to_string())?;
-    let built = tree.target.join(build.flavour).join("release/workload");
+fn finish(tree: &Tree, cargo: &mut Command, name: &str) -> Result<PathBuf, String> {
+    let ended = child::run(cargo, BUILD_LIMIT).map_err(|error| error.to_string())?;
+    let built = executable(&ended.stdout, "workload")?;
     keep(&built, &tree.target.join("bin"), name)
 }
 
@@ -116,4 +115,36 @@ pub(crate) fn keep(built: &Path, dir: &Path, name: &str) -> Result<PathBuf, Stri
         )
     })?;
     Ok(kept)
+}
+
+/// The program of this name in cargo's messages.
+pub(crate) fn executable(messages: &[u8], name: &str) -> Result<PathBuf, String> {
+    let messages = messages.rsplit(|byte| *byte == b'\n');
+    let mut found = messages.filter_map(|line| {
+        let message: Value = serde_json::from_slice(line).ok()?;
+        let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == name;
+        is_it.then(|| message["executable"].as_str().map(PathBuf::from))?
+    });
+    found
+        .next()
+        .ok_or_else(|| format!("cargo built no program {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::executable;
+
+    #[test]
+    fn the_program_is_found_in_cargo_s_messages() {
+        let messages = br#"{"reason":"compiler-artifact","target":{"name":"app"},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"other"},"executable":"/t/other"}
+{"reason":"compiler-artifact","target":{"name":"app"},"executable":"/t/app"}
+{"reason":"build-finished","success":true}
+"#;
+        assert_eq!(executable(messages, "app"), Ok("/t/app".into()));
+        assert_eq!(
+            executable(messages, "none"),
+            Err("cargo built no program none".to_owned())
+        );
+    }
 }

@@ -19,6 +19,9 @@ use std::thread;
 /// The function of the workload program whose calls are counted: one that warms up, one that counts.
 const MEASURED: &str = "codetag_bench_measured";
 
+/// A unit that is counted alone may take one of so many parts of what all may take.
+const UNIT_SHARE: u32 = 4;
+
 /// Children at a time.
 const AT_A_TIME: usize = 2;
 
@@ -296,7 +299,9 @@ impl Counter<'_> {
         let out = dir.path().join("out");
         let command = rounds::command(self.row, &self.job.path, "count", only, true);
         let mut valgrind = callgrind::wrap(&command, &out, Some(MEASURED), self.job.caches);
-        let limit = self.scale.counting_limit;
+        // That of all workloads is no limit for one of them.
+        let is_one = self.plan.units.len() > 1 && only != self.common();
+        let limit = self.scale.counting_limit / if is_one { UNIT_SHARE } else { 1 };
         let said = rounds::confirmed(self.row, &mut valgrind, limit)
             .map_err(|error| format!("under valgrind: {error}"))?;
         let Some(said) = said else {

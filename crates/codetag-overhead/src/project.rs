@@ -156,7 +156,7 @@ fn build_all(options: &Options, rows: &[Row], results: &mut Results) -> Result<P
     }
     plan.ok_or_else(
         || match results.row(BASE).and_then(|row| row.errors.first()) {
-            Some(fault) => format!("no workload {}", fault.what),
+            Some(fault) => format!("the workloads {}", fault.what),
             None => "no workload was built".to_owned(),
         },
     )
@@ -246,7 +246,10 @@ fn notes(options: &Options, rows: &[Row]) -> Vec<String> {
              within a round (over sizes their geometric mean); p50 and interval are over the rounds.",
             scale.rounds,
             if rows.iter().any(|row| row.kind == Kind::Profiler) {
-                format!(", profilers in one of {}", scale.profilers_every)
+                format!(
+                    ", profilers in one of {} with {} repeats",
+                    scale.profilers_every, scale.profiler_repeats
+                )
             } else {
                 String::new()
             },

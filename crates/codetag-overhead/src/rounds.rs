@@ -26,6 +26,8 @@ pub struct Scale {
     pub profilers_every: usize,
     /// Repeats within one child, of which the fastest counts.
     pub repeats: u32,
+    /// The same for profilers, some of which are a hundred times slower.
+    pub profiler_repeats: u32,
     /// Link orders of codetag's rows, the other allocators' and the other profilers'; 0 is the one order that
     /// the linker chooses.
     pub orders: [u32; 3],
@@ -43,6 +45,7 @@ impl Scale {
             rounds: 9,
             profilers_every: 3,
             repeats: 5,
+            profiler_repeats: 1,
             orders: [3, 3, 0],
             limit: Duration::from_secs(60),
             counting_limit: Duration::from_secs(240),
@@ -56,6 +59,7 @@ impl Scale {
             rounds: 21,
             profilers_every: 4,
             repeats: 15,
+            profiler_repeats: 2,
             orders: [8, 8, 0],
             limit: Duration::from_secs(240),
             counting_limit: Duration::from_secs(900),
@@ -138,7 +142,11 @@ pub fn time(
 /// `None` if this process is to end.
 fn sample(row: &Row, path: &Path, unit: &str, scale: &Scale) -> Result<Option<Said>, String> {
     let mut command = command(row, path, "time", unit, scale.quick);
-    command.args(["--repeats", &scale.repeats.to_string()]);
+    let repeats = match row.kind {
+        Kind::Profiler => scale.profiler_repeats,
+        Kind::Own | Kind::Plain => scale.repeats,
+    };
+    command.args(["--repeats", &repeats.to_string()]);
     confirmed(row, &mut command, scale.limit)
 }
 

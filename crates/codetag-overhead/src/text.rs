@@ -4,7 +4,7 @@
 //! `format!`, a loop without allocation, and `?` with an early return. Bytes of functions are those of the generated
 //! crate's symbols; what codetag's own runtime takes once per program is in the other columns only.
 
-use crate::cargo::{BUILD_LIMIT, cargo, keep};
+use crate::cargo::{BUILD_LIMIT, MESSAGES, cargo, executable, keep};
 use crate::child;
 use crate::objsize::{self, Functions, Measured};
 use crate::progress::Progress;
@@ -193,7 +193,7 @@ fn build(dir: &Path, profile: Profile, is_off: bool) -> Result<Built, String> {
     let mut cargo = cargo();
     cargo
         .current_dir(dir)
-        .args(["build", "--release", "--quiet", "--target-dir"])
+        .args(["build", "--release", "--quiet", MESSAGES, "--target-dir"])
         .arg(&target)
         .env("CARGO_PROFILE_RELEASE_LTO", profile.lto)
         .env(
@@ -204,7 +204,7 @@ fn build(dir: &Path, profile: Profile, is_off: bool) -> Result<Built, String> {
     if is_off {
         cargo.env("CODETAG_BUILD", "off");
     }
-    child::run(&mut cargo, BUILD_LIMIT).map_err(|error| error.to_string())?;
+    let ended = child::run(&mut cargo, BUILD_LIMIT).map_err(|error| error.to_string())?;
     let Profile {
         lto,
         codegen_units,
@@ -212,7 +212,7 @@ fn build(dir: &Path, profile: Profile, is_off: bool) -> Result<Built, String> {
     } = profile;
     let name = format!("{state}-{lto}-{codegen_units}-{panic}");
     let path = keep(
-        &target.join("release").join(PACKAGE),
+        &executable(&ended.stdout, PACKAGE)?,
         &dir.join("bin"),
         &name,
     )?;

@@ -311,7 +311,9 @@ impl Args {
             Some(path) => save(path, out, |file| report.write(format, file)),
         }
         if let Some(path) = &self.chart {
-            match chart::svg(&report.machine.command, &report.figures) {
+            let machine = &report.machine;
+            let title = format!("codetag overhead, {}, {}", machine.processor, machine.date);
+            match chart::svg(&title, &report.figures) {
                 Ok(text) => save(path, out, |file| file.write_all(text.as_bytes())),
                 Err(error) => out.fail(&path.display().to_string(), &error),
             }

@@ -1,7 +1,7 @@
 //! Builds a user's program with tags compiled out and in.
 
 use super::{Options, UserError};
-use crate::cargo::{BUILD_LIMIT, keep, shuffle_argument};
+use crate::cargo::{BUILD_LIMIT, MESSAGES, executable, keep, shuffle_argument};
 use crate::child;
 use crate::objsize::Measured as Object;
 use crate::progress::Progress;
@@ -160,12 +160,7 @@ impl<'p> Cargo<'p> {
         let name = if is_off { "tags-off" } else { "tags" };
         let mut cargo = self.command(if seed.is_some() { "rustc" } else { "build" });
         cargo
-            .args([
-                "--quiet",
-                "--message-format=json-render-diagnostics",
-                "--profile",
-                &package.profile,
-            ])
+            .args(["--quiet", MESSAGES, "--profile", &package.profile])
             .args([package.target.option(), package.target.name()])
             .arg("--target-dir")
             .arg(self.dir.join(name));
@@ -185,40 +180,12 @@ impl<'p> Cargo<'p> {
             cargo.args(["--", &shuffle_argument(seed)]);
         }
         let ended = child::run(&mut cargo, BUILD_LIMIT).map_err(|error| error.to_string())?;
-        let built = executable(&ended.stdout, package.target.name())
-            .ok_or_else(|| format!("cargo built no program {}", package.target.name()))?;
+        let built = executable(&ended.stdout, package.target.name())?;
         let order = seed.map_or(String::new(), |seed| format!("-order-{seed}"));
         keep(
             &built,
             &self.dir.join("bin"),
             &format!("{}-{name}{order}", package.target.name()),
         )
-    }
-}
-
-/// The program of this name in cargo's messages.
-fn executable(messages: &[u8], name: &str) -> Option<PathBuf> {
-    let messages = messages.rsplit(|byte| *byte == b'\n');
-    let mut found = messages.filter_map(|line| {
-        let message: Value = serde_json::from_slice(line).ok()?;
-        let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == name;
-        is_it.then(|| message["executable"].as_str().map(PathBuf::from))?
-    });
-    found.next()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::executable;
-
-    #[test]
-    fn the_program_is_found_in_cargo_s_messages() {
-        let messages = br#"{"reason":"compiler-artifact","target":{"name":"app"},"executable":null}
-{"reason":"compiler-artifact","target":{"name":"other"},"executable":"/t/other"}
-{"reason":"compiler-artifact","target":{"name":"app"},"executable":"/t/app"}
-{"reason":"build-finished","success":true}
-"#;
-        assert_eq!(executable(messages, "app"), Some("/t/app".into()));
-        assert_eq!(executable(messages, "none"), None);
     }
 }

@@ -3,10 +3,13 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
+mod project;
+
 use codetag_overhead::callgrind::{self, Caches};
 use codetag_overhead::child::{self, Capture};
 use codetag_overhead::config::{BASE, Kind, ROWS, Row};
 use codetag_overhead::counting::{self, Means};
+use codetag_overhead::objsize;
 use codetag_overhead::perf::{self, Event};
 use codetag_overhead::progress::Progress;
 use codetag_overhead::report;
@@ -405,4 +408,46 @@ fn an_interrupt_keeps_the_rounds_that_are_done() {
     let noted = results.row("interrupter").expect("a row").rounds.len();
     assert_eq!(faults, 0);
     println!("\n{done} of 9 rounds, {noted} noted, no faults");
+}
+
+#[test]
+fn functions_add_up_to_their_section() {
+    let path = subject("workload");
+    let functions =
+        |chosen: &dyn Fn(&str) -> bool| objsize::functions(&path, chosen).expect("a program");
+    let measured = functions(&|name| name == "codetag_bench_measured");
+    let (all, others) = (
+        functions(&|_| true),
+        functions(&|name| name != "codetag_bench_measured"),
+    );
+    assert_eq!(measured.count, 1);
+    assert_eq!(all.count, others.count + 1);
+    assert_eq!(all.bytes, others.bytes + measured.bytes);
+    // A loop of two instructions and a return.
+    assert!((6..=32).contains(&measured.bytes), "{measured:?}");
+    let object = &objsize::measure(&path).expect("a program").objects[0];
+    assert!(all.bytes <= object.code_section_bytes && all.bytes > object.code_section_bytes / 2);
+}
+
+#[test]
+fn sections_are_those_of_size() {
+    let path = subject("workload");
+    let Ok(theirs) = Command::new("size").arg("-A").arg(&path).output() else {
+        println!("size(1) is not installed: nothing to compare with");
+        return;
+    };
+    let theirs = String::from_utf8(theirs.stdout).expect("text");
+    let bytes = |section: &str| -> u64 {
+        let lines = theirs.lines().map(str::split_whitespace);
+        let line = lines
+            .map(Iterator::collect::<Vec<_>>)
+            .find(|words| words.first() == Some(&section));
+        line.map_or(0, |words| words[1].parse().expect("a number"))
+    };
+    let ours = objsize::measure(&path).expect("a program").objects[0].sections;
+    assert_eq!(ours.eh_frame_bytes, bytes(".eh_frame"));
+    assert_eq!(ours.gcc_except_table_bytes, bytes(".gcc_except_table"));
+    assert_eq!(ours.rodata_bytes, bytes(".rodata"));
+    assert_eq!(ours.rela_dyn_bytes, bytes(".rela.dyn"));
+    assert!(ours.eh_frame_bytes > 0 && ours.rodata_bytes > 0 && ours.rela_dyn_bytes > 0);
 }
