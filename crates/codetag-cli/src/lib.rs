@@ -1,14 +1,10 @@
-//! The command `codetag` as a library: what the subcommands compute, and the subcommands themselves.
-//!
-//! [`objsize`] reads sizes out of object files and is used by the benches too. `cmd` holds one file per
-//! subcommand.
+//! The command `codetag` as a library. `cmd` holds one file per subcommand.
 
 #![forbid(unsafe_code)]
 
 mod cmd;
 mod figures;
 mod input;
-pub mod objsize;
 mod output;
 mod sink;
 

@@ -36,6 +36,16 @@ impl Output {
         self.report(2, subject, error);
     }
 
+    /// The command will end with status 1, for what it has said already.
+    pub(crate) fn incomplete(&mut self) {
+        self.status = self.status.max(1);
+    }
+
+    /// The command was told to end by Ctrl-C or a signal like it, and will end with status 130.
+    pub(crate) fn interrupted(&mut self) {
+        self.status = 130;
+    }
+
     fn report(&mut self, status: u8, subject: &str, error: &dyn Display) {
         self.status = self.status.max(status);
         // Nothing is left to be done where stderr is closed.

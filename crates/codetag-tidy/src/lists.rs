@@ -43,16 +43,24 @@ pub const UNSAFE_SHIPPED: &[&str] = &[
 /// Second: what they need it for.
 pub const UNSAFE_ELSEWHERE: &[(&str, &str)] = &[
     (
-        "benches/workload/main.rs",
+        "benches/workload/src/main.rs",
+        "options that jemalloc finds by their name",
+    ),
+    (
+        "benches/workload/src/measured.rs",
         "a function that Callgrind finds by its name",
     ),
     (
-        "benches/workload/patterns.rs",
+        "benches/workload/src/patterns.rs",
         "calls std::alloc's functions as collections do",
     ),
     (
         "crates/codetag-loom/src/tracked.rs",
         "memory that a model's threads share, watched by loom",
+    ),
+    (
+        "crates/codetag-overhead/tests/subjects/",
+        "instructions and page faults of a known number, without a runtime around them",
     ),
     (
         "crates/codetag/tests/attribute/unsafe_fns.rs",

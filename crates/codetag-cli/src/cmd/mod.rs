@@ -26,6 +26,7 @@ macro_rules! table {
 table! {
     Lab => lab,
     Size => size,
+    Overhead => overhead,
     Show => show,
     Diff => diff,
     Export => export,

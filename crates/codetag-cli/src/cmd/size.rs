@@ -1,7 +1,7 @@
 //! `codetag size`: what a binary takes, and what its code tags take of it.
 
-use crate::objsize::{self, Measured};
 use crate::output::{Format, Output, one_line};
+use codetag_overhead::objsize::{self, Measured};
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 use std::path::PathBuf;

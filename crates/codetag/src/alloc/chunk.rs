@@ -161,7 +161,7 @@ impl Chunk {
 /// Gets a chunk from the inner allocator and lists it.
 fn obtain() -> Option<&'static Chunk> {
     // SAFETY: a chunk's layout is not of zero size.
-    let at = change::outside(|| unsafe { inner::alloc(LAYOUT, false) });
+    let at = change::outside(|| unsafe { inner::alloc_chunk(LAYOUT) });
     if at.is_null() {
         return None;
     }
@@ -316,7 +316,7 @@ fn unlist(chunk: &'static Chunk) {
 /// Gives a chunk that is on no list back. Not under the lock, and in a change.
 fn release(chunk: &'static Chunk) {
     // SAFETY: off all lists, unpinned, no slab cut: nobody can reach it.
-    change::outside(|| unsafe { inner::dealloc(chunk.at(), LAYOUT) });
+    change::outside(|| unsafe { inner::dealloc_chunk(chunk.at(), LAYOUT) });
 }
 
 /// Gives back every empty chunk and the pages of every free slab. Returns the bytes.

@@ -6,10 +6,13 @@
 //! words before. The instance is a `static` (the contract of `TagAlloc`), so the words stay true.
 
 use crate::protocol::{Atomics, Std};
+use crate::sys;
 use core::alloc::{GlobalAlloc, Layout};
+use core::any::TypeId;
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr};
+use std::alloc::System;
 
 type AllocFn = unsafe fn(*const (), Layout) -> *mut u8;
 
@@ -50,6 +53,8 @@ static CLAIMED: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static THIS: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static CALLS: AtomicPtr<Calls> = AtomicPtr::new(ptr::null_mut());
 static READY: AtomicBool = AtomicBool::new(false);
+/// Whether the inner allocator is `System`.
+static IS_SYSTEM: AtomicBool = AtomicBool::new(false);
 
 /// Makes `inner` the allocator under the heap if none is; runs `first` if so, before anyone is
 /// served. `instance` tells instances apart: inner allocators without size may share an address.
@@ -59,6 +64,7 @@ pub(crate) fn claim<A: GlobalAlloc + 'static>(instance: *const (), inner: &A, fi
     match CLAIMED.compare_exchange(ptr::null_mut(), instance, AcqRel, Acquire) {
         Ok(_) => {
             THIS.store(ptr::from_ref(inner).cast_mut().cast(), Relaxed);
+            IS_SYSTEM.store(TypeId::of::<A>() == TypeId::of::<System>(), Relaxed);
             CALLS.store(ptr::from_ref(&Erased::<A>::CALLS).cast_mut(), Release);
             first();
             READY.store(true, Release);
@@ -98,6 +104,35 @@ pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
         Some((c, this)) => unsafe { (if zeroed { c.alloc_zeroed } else { c.alloc })(this, layout) },
         None => ptr::null_mut(),
     }
+}
+
+/// A block for a chunk. Where the inner allocator is the system's, from the system itself: glibc raises the
+/// size from which it maps blocks by that of the largest it was given back, and chunks that it then cuts
+/// from its own heap leave holes of their alignment there.
+///
+/// # Safety
+///
+/// As of [`GlobalAlloc::alloc`].
+pub(crate) unsafe fn alloc_chunk(layout: Layout) -> *mut u8 {
+    if sys::MAPS_ALIGNED && IS_SYSTEM.load(Relaxed) {
+        return sys::map_aligned(layout);
+    }
+    // SAFETY: as the caller's.
+    unsafe { alloc(layout, false) }
+}
+
+/// Gives back what [`alloc_chunk`] returned.
+///
+/// # Safety
+///
+/// As of [`GlobalAlloc::dealloc`].
+pub(crate) unsafe fn dealloc_chunk(at: *mut u8, layout: Layout) {
+    if sys::MAPS_ALIGNED && IS_SYSTEM.load(Relaxed) {
+        // SAFETY: mapped with this size; the rest is the caller's.
+        return unsafe { sys::unmap(at, layout.size()) };
+    }
+    // SAFETY: as the caller's.
+    unsafe { dealloc(at, layout) };
 }
 
 /// `A::dealloc`.

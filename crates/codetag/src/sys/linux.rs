@@ -7,6 +7,7 @@
 //! plain words without destructor, and they live as long as the thread.
 
 use super::HotWords;
+use core::alloc::Layout;
 use core::arch::{asm, global_asm};
 use core::ptr;
 
@@ -30,11 +31,40 @@ pub(crate) fn map_zeroed(bytes: usize) -> *mut u8 {
     }
 }
 
-/// Gives back what [`map_zeroed`] returned.
+/// Whether [`map_aligned`] does anything here.
+pub(crate) const MAPS_ALIGNED: bool = true;
+
+/// Maps zeroed memory of a layout whose alignment is more than a page's and whose size is a multiple of
+/// it; null if the system has none.
+pub(crate) fn map_aligned(layout: Layout) -> *mut u8 {
+    let (bytes, align) = (layout.size(), layout.align());
+    // Below an aligned mapping there mostly is room for another.
+    let at = map_zeroed(bytes);
+    if at.is_null() || at.addr().is_multiple_of(align) {
+        return at;
+    }
+    // SAFETY: mapped just now.
+    unsafe { unmap(at, bytes) };
+    let at = map_zeroed(bytes + align);
+    if at.is_null() {
+        return at;
+    }
+    let before = at.addr().next_multiple_of(align) - at.addr();
+    // SAFETY: the parts before and behind are of the mapping, whole pages, and used by nobody.
+    unsafe {
+        if before > 0 {
+            unmap(at, before);
+        }
+        unmap(at.add(before + bytes), align - before);
+        at.add(before)
+    }
+}
+
+/// Gives back what [`map_zeroed`] or [`map_aligned`] returned, or whole pages of it.
 ///
 /// # Safety
 ///
-/// `at` and `bytes` are a mapping of [`map_zeroed`] that nobody uses any more.
+/// `at` and `bytes` are such, and nobody uses them any more.
 pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
     // SAFETY: as the caller's.
     unsafe { libc::munmap(at.cast(), bytes) };
@@ -192,5 +222,44 @@ pub(crate) fn set_hot(heap: usize, number: u64, tag_word: usize, phase: usize) {
             d = in(reg) phase,
             options(nostack, preserves_flags),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Layout, map_aligned, map_zeroed, unmap};
+
+    #[test]
+    fn aligned_mappings_are_aligned_zero_and_apart() {
+        const BYTES: usize = 2 << 20;
+        let layout = Layout::from_size_align(BYTES, BYTES).unwrap();
+        // Pages between them, so that no mapping lies aligned below the one before.
+        let all: Vec<(*mut u8, *mut u8)> = (1..=8)
+            .map(|n| (map_aligned(layout), map_zeroed(n * 4096)))
+            .collect();
+        for (n, &(at, _)) in all.iter().enumerate() {
+            assert!(!at.is_null() && at.addr().is_multiple_of(BYTES));
+            for offset in (0..BYTES).step_by(4096) {
+                // SAFETY: within the mapping.
+                unsafe {
+                    assert_eq!(*at.add(offset), 0);
+                    *at.add(offset) = n as u8 + 1;
+                }
+            }
+        }
+        for (n, &(at, between)) in all.iter().enumerate() {
+            // SAFETY: within the mapping; then given back, once.
+            unsafe {
+                assert_eq!(*at.add(BYTES - 4096), n as u8 + 1);
+                unmap(at, BYTES);
+                unmap(between, (n + 1) * 4096);
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_system_does_not_have_is_null() {
+        let layout = Layout::from_size_align(1 << 50, 2 << 20).unwrap();
+        assert!(map_aligned(layout).is_null());
     }
 }

@@ -21,6 +21,14 @@ pub(crate) fn map_zeroed(bytes: usize) -> *mut u8 {
     unsafe { System.alloc_zeroed(pages(bytes)) }
 }
 
+/// Whether [`map_aligned`] does anything here.
+pub(crate) const MAPS_ALIGNED: bool = false;
+
+/// Never called.
+pub(crate) fn map_aligned(_layout: Layout) -> *mut u8 {
+    core::ptr::null_mut()
+}
+
 /// Gives back what [`map_zeroed`] returned.
 ///
 /// # Safety
