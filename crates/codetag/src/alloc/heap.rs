@@ -303,14 +303,16 @@ impl Heap {
         back(slab);
     }
 
-    /// The owner's free brought `used` to zero.
+    /// Whether the owner takes slots from a slab of its own now.
+    #[inline(always)]
+    pub(crate) fn is_taking_from(&self, slab: &Slab) -> bool {
+        self.bin(slab.class()).is_of(slab)
+    }
+
+    /// The owner's free brought `used` of a slab to zero that it does not take slots from.
     #[cold]
     #[inline(never)]
     pub(crate) fn emptied(&'static self, slab: &'static Slab) {
-        if self.bin(slab.class()).is_of(slab) {
-            // Current: it goes on from its own list.
-            return;
-        }
         let guard = self.lock.lock();
         if slab.occupancy().place() != Place::Partial {
             return;

@@ -8,7 +8,6 @@
 
 use super::change::{Begun, Change, OwnChange};
 use super::heap::{Heap, SHARED};
-use super::path::Instance;
 use super::{debug, ext, inner, thread};
 use core::alloc::Layout;
 use core::sync::atomic::AtomicU64;
@@ -37,7 +36,7 @@ fn count(change: &Change, objs: u64, bytes: u64) {
 ///
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
-pub(crate) unsafe fn alloc(zeroed: bool, layout: Layout) -> *mut u8 {
+pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
     // Outside of any change: until it returns there is no object.
     // SAFETY: as the caller's.
     let at = unsafe { inner::alloc(layout, zeroed) };
@@ -84,7 +83,7 @@ fn came_in_any_case(at: *mut u8, bytes: usize) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::dealloc`.
 #[inline(never)]
-pub(crate) unsafe fn dealloc(instance: Instance, at: *mut u8, layout: Layout) {
+pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
     let bytes = (layout.size() as u64).wrapping_neg();
     if !ext::noted_large()
         && let Begun::Plain(change) = OwnChange::begin()
@@ -93,7 +92,7 @@ pub(crate) unsafe fn dealloc(instance: Instance, at: *mut u8, layout: Layout) {
     } else {
         // A jump, for which no registers are saved.
         // SAFETY: as the caller's.
-        return unsafe { dealloc_noted(instance, at, layout) };
+        return unsafe { dealloc_noted(at, layout) };
     }
     // Outside of any change: there is no object any more.
     // SAFETY: as the caller's.
@@ -106,7 +105,7 @@ pub(crate) unsafe fn dealloc(instance: Instance, at: *mut u8, layout: Layout) {
 ///
 /// As of [`dealloc`].
 #[inline(never)]
-unsafe fn dealloc_noted(_: Instance, at: *mut u8, layout: Layout) {
+unsafe fn dealloc_noted(at: *mut u8, layout: Layout) {
     let bytes = (layout.size() as u64).wrapping_neg();
     if let Begun::Plain(change) | Begun::Tagging(change) = OwnChange::begin()
         && ext::try_large_remove(at)
@@ -131,15 +130,10 @@ fn goes_in_any_case(at: *mut u8, bytes: u64) {
 ///
 /// As of `GlobalAlloc::realloc`; old and new size are those of large objects.
 #[inline(never)]
-pub(crate) unsafe fn realloc(
-    instance: Instance,
-    at: *mut u8,
-    layout: Layout,
-    new_bytes: usize,
-) -> *mut u8 {
+pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
     if ext::noted_large() {
         // SAFETY: as the caller's.
-        return unsafe { realloc_noted(instance, at, layout, new_bytes) };
+        return unsafe { realloc_noted(at, layout, new_bytes) };
     }
     // SAFETY: as the caller's.
     let to = unsafe { inner::realloc(at, layout, new_bytes) };
@@ -168,7 +162,7 @@ fn resized(to: *mut u8, more: u64) -> *mut u8 {
 ///
 /// As of [`realloc`].
 #[inline(never)]
-unsafe fn realloc_noted(_: Instance, at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+unsafe fn realloc_noted(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
     let change = Change::new();
     let owner = ext::large_take(at);
     // SAFETY: as the caller's.

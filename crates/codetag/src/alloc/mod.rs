@@ -131,16 +131,15 @@ impl<A: GlobalAlloc + 'static> TagAlloc<A> {
         self.role.load(Acquire) == OWNER
     }
 
-    #[inline(always)]
-    fn as_instance(&self) -> path::Instance {
-        core::ptr::from_ref(self).cast()
-    }
-
     /// Decides the role at the first call of an instance; returns whether it owns the heap.
     #[cold]
     fn decide(&self) -> bool {
         if self.role.load(Relaxed) == UNDECIDED {
-            let owns = inner::claim(self.as_instance(), &self.inner, control::start);
+            let owns = inner::claim(
+                core::ptr::from_ref(self).cast(),
+                &self.inner,
+                control::start,
+            );
             self.role
                 .store(if owns { OWNER } else { BYSTANDER }, Release);
         }
@@ -159,8 +158,8 @@ impl<A: GlobalAlloc + 'static> TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             match (self.decide(), zeroed) {
-                (true, false) => debug::alloc(self.as_instance(), layout),
-                (true, true) => debug::alloc_zeroed(self.as_instance(), layout),
+                (true, false) => debug::alloc(layout),
+                (true, true) => debug::alloc_zeroed(layout),
                 (false, false) => self.inner.alloc(layout),
                 (false, true) => self.inner.alloc_zeroed(layout),
             }
@@ -178,7 +177,7 @@ impl<A: GlobalAlloc + 'static> TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.decide() {
-                debug::dealloc(self.as_instance(), at, layout);
+                debug::dealloc(at, layout);
             } else {
                 self.inner.dealloc(at, layout);
             }
@@ -196,7 +195,7 @@ impl<A: GlobalAlloc + 'static> TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.decide() {
-                debug::realloc(self.as_instance(), at, layout, new_bytes)
+                debug::realloc(at, layout, new_bytes)
             } else {
                 self.inner.realloc(at, layout, new_bytes)
             }
@@ -212,7 +211,7 @@ unsafe impl<A: GlobalAlloc + 'static> GlobalAlloc for TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.owns_heap() {
-                debug::alloc(self.as_instance(), layout)
+                debug::alloc(layout)
             } else {
                 self.alloc_undecided(layout, false)
             }
@@ -224,7 +223,7 @@ unsafe impl<A: GlobalAlloc + 'static> GlobalAlloc for TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.owns_heap() {
-                debug::dealloc(self.as_instance(), at, layout);
+                debug::dealloc(at, layout);
             } else {
                 self.dealloc_undecided(at, layout);
             }
@@ -236,7 +235,7 @@ unsafe impl<A: GlobalAlloc + 'static> GlobalAlloc for TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.owns_heap() {
-                debug::alloc_zeroed(self.as_instance(), layout)
+                debug::alloc_zeroed(layout)
             } else {
                 self.alloc_undecided(layout, true)
             }
@@ -248,7 +247,7 @@ unsafe impl<A: GlobalAlloc + 'static> GlobalAlloc for TagAlloc<A> {
         // SAFETY: as the caller's.
         unsafe {
             if self.owns_heap() {
-                debug::realloc(self.as_instance(), at, layout, new_bytes)
+                debug::realloc(at, layout, new_bytes)
             } else {
                 self.realloc_undecided(at, layout, new_bytes)
             }

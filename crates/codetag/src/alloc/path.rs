@@ -17,19 +17,6 @@ use core::alloc::Layout;
 use core::ptr;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-/// What the four calls and the paths behind them have as their first argument, and nothing needs: the instance that
-/// was called. So their other arguments stay in the registers that `GlobalAlloc` has them in.
-pub(crate) type Instance = *const ();
-
-/// Stands where next to nothing comes by, so that no optimiser takes the argument away and moves the others up.
-#[inline(always)]
-fn keep(instance: Instance) {
-    let _ = core::hint::black_box(instance);
-}
-
-/// For calls from inside.
-pub(crate) const NO_INSTANCE: Instance = ptr::null();
-
 /// Whether `bytes` is from 1 to [`SMALL_MAX`] and `align` at most 8, in one comparison.
 #[inline(always)]
 fn is_usual(bytes: usize, align: usize) -> bool {
@@ -63,40 +50,41 @@ fn small_class(layout: Layout) -> Option<Class> {
 ///
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
-pub(crate) unsafe fn alloc(instance: Instance, layout: Layout) -> *mut u8 {
+pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
     if !is_usual(layout.size(), layout.align()) {
         // SAFETY: as the caller's.
-        return unsafe { alloc_unusual(instance, layout) };
+        return unsafe { alloc_unusual(layout) };
     }
     // SAFETY: just compared.
     let class = unsafe { Class::of_small(layout.size()) };
-    alloc_small(class, layout)
+    alloc_small(class, layout.size())
 }
 
-/// A slot of `class` for an object of that layout; null if there is none.
+/// A slot of `class` for an object of `bytes`; null if there is none.
 #[inline(always)]
-pub(super) fn alloc_small(class: Class, layout: Layout) -> *mut u8 {
+pub(super) fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
     // SAFETY: the hot word is the address of a heap, and heaps are never unmapped.
     let heap = unsafe { &*ptr::with_exposed_provenance::<Heap>(sys::hot_heap()) };
     let bin = heap.bin(class);
     match bin.pop() {
         // SAFETY: the slot came from the bin.
-        Ok(slot) => unsafe { ext::mark_in(heap, bin, slot, layout.size()) },
-        Err(empty) => alloc_slow(class, empty, layout),
+        Ok(slot) => unsafe { ext::mark_in(heap, bin, slot, bytes) },
+        Err(empty) => alloc_slow(class, bytes, empty),
     }
 }
 
-/// The bin is empty, or the thread has no heap. The usual case, slots that this thread has freed, calls nothing.
+/// The bin is empty, or the thread has no heap. The usual case, slots that this thread has freed, calls nothing. The
+/// size stays the second argument of all that follows, in its register.
 #[cold]
 #[inline(never)]
-fn alloc_slow(class: Class, empty: u64, layout: Layout) -> *mut u8 {
+fn alloc_slow(class: Class, bytes: usize, empty: u64) -> *mut u8 {
     match OwnChange::begin() {
         Begun::Plain(change) => match change.heap().take_own(class, empty) {
             Some(slot) => slot.at,
             None => alloc_refilled(change, class),
         },
-        Begun::Tagging(change) => alloc_tagging(change, empty, layout, class),
-        Begun::Not => alloc_in_any_case(class, layout),
+        Begun::Tagging(change) => alloc_tagging(change, bytes, empty, class),
+        Begun::Not => alloc_in_any_case(class, bytes),
     }
 }
 
@@ -110,38 +98,38 @@ fn alloc_refilled(change: OwnChange, class: Class) -> *mut u8 {
 
 /// While they do.
 #[inline(never)]
-fn alloc_tagging(change: OwnChange, empty: u64, layout: Layout, class: Class) -> *mut u8 {
+fn alloc_tagging(change: OwnChange, bytes: usize, empty: u64, class: Class) -> *mut u8 {
     let heap = change.heap();
     match heap.take_own(class, empty) {
         Some(slot) => {
             drop(change);
             // SAFETY: the slot came from the bin.
-            unsafe { ext::mark_in(heap, heap.bin(class), slot, layout.size()) }
+            unsafe { ext::mark_in(heap, heap.bin(class), slot, bytes) }
         }
-        None => alloc_refilled_tagging(change, layout, class),
+        None => alloc_refilled_tagging(change, bytes, class),
     }
 }
 
 #[inline(never)]
-fn alloc_refilled_tagging(change: OwnChange, layout: Layout, class: Class) -> *mut u8 {
+fn alloc_refilled_tagging(change: OwnChange, bytes: usize, class: Class) -> *mut u8 {
     let taken = change.heap().take(class);
     drop(change);
     match taken {
         // SAFETY: a slot that was just taken.
-        Some(at) => ext::mark(unsafe { Slab::of(at) }, at, layout.size()),
-        None => alloc_in_any_case(class, layout),
+        Some(at) => ext::mark(unsafe { Slab::of(at) }, at, bytes),
+        None => alloc_in_any_case(class, bytes),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn alloc_in_any_case(class: Class, layout: Layout) -> *mut u8 {
+fn alloc_in_any_case(class: Class, bytes: usize) -> *mut u8 {
     let at = take_in_any_case(class);
     if at.is_null() {
         return at;
     }
     // SAFETY: a slot that was just taken.
-    ext::mark(unsafe { Slab::of(at) }, at, layout.size())
+    ext::mark(unsafe { Slab::of(at) }, at, bytes)
 }
 
 /// A slot, though it take another chunk, a fork be under way, or the thread have to use the shared heap; null if there is
@@ -173,14 +161,14 @@ fn take_in_any_case(class: Class) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
-unsafe fn alloc_unusual(instance: Instance, layout: Layout) -> *mut u8 {
+unsafe fn alloc_unusual(layout: Layout) -> *mut u8 {
     // Jumps, for which no registers are saved.
     if layout.size() > SMALL_MAX {
         // SAFETY: as the caller's, and not of zero size.
-        unsafe { large::alloc(false, layout) }
+        unsafe { large::alloc(layout, false) }
     } else {
         // SAFETY: as the caller's.
-        unsafe { alloc_aligned(instance, layout) }
+        unsafe { alloc_aligned(layout) }
     }
 }
 
@@ -190,15 +178,14 @@ unsafe fn alloc_unusual(instance: Instance, layout: Layout) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
-unsafe fn alloc_aligned(instance: Instance, layout: Layout) -> *mut u8 {
+unsafe fn alloc_aligned(layout: Layout) -> *mut u8 {
     if layout.size() == 0 {
-        keep(instance);
         return ptr::without_provenance_mut(layout.align());
     }
     match small_class(layout) {
-        Some(class) => alloc_small(class, layout),
+        Some(class) => alloc_small(class, layout.size()),
         // SAFETY: as the caller's, and not of zero size.
-        None => unsafe { large::alloc(false, layout) },
+        None => unsafe { large::alloc(layout, false) },
     }
 }
 
@@ -206,13 +193,13 @@ unsafe fn alloc_aligned(instance: Instance, layout: Layout) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::alloc_zeroed`.
 #[inline(never)]
-pub(crate) unsafe fn alloc_zeroed(instance: Instance, layout: Layout) -> *mut u8 {
+pub(crate) unsafe fn alloc_zeroed(layout: Layout) -> *mut u8 {
     if layout.size() > 0 && !is_small(layout) {
         // SAFETY: as the caller's.
-        return unsafe { large::alloc(true, layout) };
+        return unsafe { large::alloc(layout, true) };
     }
     // SAFETY: as the caller's.
-    let at = unsafe { alloc(instance, layout) };
+    let at = unsafe { alloc(layout) };
     if !at.is_null() {
         // SAFETY: the block has at least that many bytes.
         unsafe { at.write_bytes(0, layout.size()) };
@@ -224,11 +211,11 @@ pub(crate) unsafe fn alloc_zeroed(instance: Instance, layout: Layout) -> *mut u8
 ///
 /// As of `GlobalAlloc::dealloc`.
 #[inline(never)]
-pub(crate) unsafe fn dealloc(instance: Instance, at: *mut u8, layout: Layout) {
+pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
     // Alignment 16 too: its slots are those of the rounded size, which is small.
     if !is_usual_to_16(layout.size(), layout.align()) {
         // SAFETY: as the caller's.
-        return unsafe { dealloc_unusual(instance, at, layout) };
+        return unsafe { dealloc_unusual(at, layout) };
     }
     // SAFETY: by its layout the block is a slot.
     unsafe { free_small(at) };
@@ -263,8 +250,12 @@ pub(super) unsafe fn free_small(at: *mut u8) {
 #[cold]
 #[inline(never)]
 fn free_rare(_at: *mut u8, slab: &'static Slab, what: LocalFree) {
-    let _change = Change::new();
     let heap = slab.owner_heap();
+    if what == LocalFree::Empty && heap.is_taking_from(slab) {
+        // It goes on from its own list.
+        return;
+    }
+    let _change = Change::new();
     match what {
         LocalFree::Empty => heap.emptied(slab),
         LocalFree::WasFull => heap.was_full(slab),
@@ -278,14 +269,14 @@ fn free_rare(_at: *mut u8, slab: &'static Slab, what: LocalFree) {
 ///
 /// As of `GlobalAlloc::dealloc`.
 #[inline(never)]
-unsafe fn dealloc_unusual(instance: Instance, at: *mut u8, layout: Layout) {
+unsafe fn dealloc_unusual(at: *mut u8, layout: Layout) {
     // Jumps, as in `alloc_unusual`.
     if layout.size() > SMALL_MAX {
         // SAFETY: by its size the block is a large object.
-        unsafe { large::dealloc(instance, at, layout) };
+        unsafe { large::dealloc(at, layout) };
     } else {
         // SAFETY: as the caller's.
-        unsafe { dealloc_aligned(instance, at, layout) };
+        unsafe { dealloc_aligned(at, layout) };
     }
 }
 
@@ -295,16 +286,16 @@ unsafe fn dealloc_unusual(instance: Instance, at: *mut u8, layout: Layout) {
 ///
 /// As of `GlobalAlloc::dealloc`.
 #[inline(never)]
-unsafe fn dealloc_aligned(instance: Instance, at: *mut u8, layout: Layout) {
+unsafe fn dealloc_aligned(at: *mut u8, layout: Layout) {
     if layout.size() == 0 {
-        return keep(instance);
+        return;
     }
     if is_small(layout) {
         // SAFETY: by its layout the block is a slot.
         unsafe { free_small(at) };
     } else {
         // SAFETY: by its layout the block is a large object.
-        unsafe { large::dealloc(instance, at, layout) };
+        unsafe { large::dealloc(at, layout) };
     }
 }
 
@@ -312,12 +303,7 @@ unsafe fn dealloc_aligned(instance: Instance, at: *mut u8, layout: Layout) {
 ///
 /// As of `GlobalAlloc::realloc`.
 #[inline(never)]
-pub(crate) unsafe fn realloc(
-    instance: Instance,
-    at: *mut u8,
-    layout: Layout,
-    new_bytes: usize,
-) -> *mut u8 {
+pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
     if is_usual(layout.size(), layout.align()) && is_usual(new_bytes, layout.align()) {
         // SAFETY: just compared.
         let class = unsafe { Class::of_small(new_bytes) };
@@ -333,10 +319,10 @@ pub(crate) unsafe fn realloc(
     // Jumps, as in `alloc_unusual`.
     if layout.size() > SMALL_MAX && new_bytes > SMALL_MAX {
         // SAFETY: by both sizes it is a large object, and stays one.
-        unsafe { large::realloc(instance, at, layout, new_bytes) }
+        unsafe { large::realloc(at, layout, new_bytes) }
     } else {
         // SAFETY: as the caller's.
-        unsafe { realloc_unusual(instance, at, layout, new_bytes) }
+        unsafe { realloc_unusual(at, layout, new_bytes) }
     }
 }
 
@@ -356,18 +342,13 @@ fn keeps_slot(slab: &Slab, class: Class) -> bool {
 #[inline(never)]
 unsafe fn move_small(at: *mut u8, old: Layout, new_bytes: usize) -> *mut u8 {
     // SAFETY: the caller's contract bounds the new size.
-    let to = unsafe {
-        alloc(
-            NO_INSTANCE,
-            Layout::from_size_align_unchecked(new_bytes, old.align()),
-        )
-    };
+    let to = unsafe { alloc(Layout::from_size_align_unchecked(new_bytes, old.align())) };
     if !to.is_null() {
         ext::inherit(at, false, to, false);
         // SAFETY: both blocks have that many bytes and do not overlap.
         unsafe { ptr::copy_nonoverlapping(at, to, old.size().min(new_bytes)) };
         // SAFETY: as the caller's.
-        unsafe { dealloc(NO_INSTANCE, at, old) };
+        unsafe { dealloc(at, old) };
     }
     to
 }
@@ -378,27 +359,21 @@ unsafe fn move_small(at: *mut u8, old: Layout, new_bytes: usize) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::realloc`.
 #[inline(never)]
-unsafe fn realloc_unusual(
-    instance: Instance,
-    at: *mut u8,
-    layout: Layout,
-    new_bytes: usize,
-) -> *mut u8 {
+unsafe fn realloc_unusual(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
     // SAFETY: the caller's contract bounds the new size.
     let new = unsafe { Layout::from_size_align_unchecked(new_bytes, layout.align()) };
     if layout.size() == 0 {
-        keep(instance);
         // SAFETY: a block of no bytes is no block.
-        return unsafe { alloc(instance, new) };
+        return unsafe { alloc(new) };
     }
     if new_bytes == 0 {
         // SAFETY: as the caller's.
-        unsafe { dealloc(instance, at, layout) };
+        unsafe { dealloc(at, layout) };
         return ptr::without_provenance_mut(layout.align());
     }
     match (is_small(layout), small_class(new)) {
         // SAFETY: by its layout the block is a large object, and stays one.
-        (false, None) => unsafe { large::realloc(instance, at, layout, new_bytes) },
+        (false, None) => unsafe { large::realloc(at, layout, new_bytes) },
         (true, Some(class)) => {
             // SAFETY: by its layout the block is a slot.
             let slab = unsafe { Slab::of(at) };
@@ -421,13 +396,13 @@ unsafe fn realloc_unusual(
 /// As of `GlobalAlloc::realloc`.
 unsafe fn move_block(at: *mut u8, old: Layout, new: Layout) -> *mut u8 {
     // SAFETY: the new layout is not of zero size.
-    let to = unsafe { alloc(NO_INSTANCE, new) };
+    let to = unsafe { alloc(new) };
     if !to.is_null() {
         ext::inherit(at, !is_small(old), to, !is_small(new));
         // SAFETY: both blocks have that many bytes and do not overlap.
         unsafe { ptr::copy_nonoverlapping(at, to, old.size().min(new.size())) };
         // SAFETY: as the caller's.
-        unsafe { dealloc(NO_INSTANCE, at, old) };
+        unsafe { dealloc(at, old) };
     }
     to
 }

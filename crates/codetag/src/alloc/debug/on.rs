@@ -12,7 +12,6 @@
 use super::super::change::Change;
 use super::super::chunk::CHUNK_BYTES;
 use super::super::class::{Class, SLAB_BYTES};
-use super::super::path::{Instance, NO_INSTANCE};
 use super::super::slab::Slab;
 use super::super::{ext, large, path};
 use super::blocks::{Block, Blocks, locked};
@@ -71,7 +70,7 @@ fn block_for(layout: Layout) -> Option<Layout> {
 /// # Safety
 ///
 /// As of `GlobalAlloc::alloc`.
-pub(crate) unsafe fn alloc(_: Instance, layout: Layout) -> *mut u8 {
+pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
     // SAFETY: as the caller's.
     unsafe { alloc_as(layout, false) }
 }
@@ -79,7 +78,7 @@ pub(crate) unsafe fn alloc(_: Instance, layout: Layout) -> *mut u8 {
 /// # Safety
 ///
 /// As of `GlobalAlloc::alloc_zeroed`.
-pub(crate) unsafe fn alloc_zeroed(_: Instance, layout: Layout) -> *mut u8 {
+pub(crate) unsafe fn alloc_zeroed(layout: Layout) -> *mut u8 {
     // SAFETY: as the caller's.
     unsafe { alloc_as(layout, true) }
 }
@@ -95,7 +94,7 @@ unsafe fn alloc_as(layout: Layout, zeroed: bool) -> *mut u8 {
         // SAFETY: as the caller's, and not of zero size.
         return unsafe { alloc_large(layout, zeroed) };
     };
-    let slot = path::alloc_small(class, layout);
+    let slot = path::alloc_small(class, layout.size());
     if slot.is_null() {
         return slot;
     }
@@ -137,7 +136,7 @@ unsafe fn alloc_large(layout: Layout, zeroed: bool) -> *mut u8 {
         return ptr::null_mut();
     };
     // SAFETY: as the caller's.
-    let at = unsafe { large::alloc(zeroed, block) };
+    let at = unsafe { large::alloc(block, zeroed) };
     if at.is_null() {
         return at;
     }
@@ -155,7 +154,7 @@ unsafe fn alloc_large(layout: Layout, zeroed: bool) -> *mut u8 {
         at
     } else {
         // SAFETY: just allocated, and nobody's yet.
-        unsafe { large::dealloc(NO_INSTANCE, at, block) };
+        unsafe { large::dealloc(at, block) };
         ptr::null_mut()
     }
 }
@@ -170,7 +169,7 @@ enum Place {
 /// # Safety
 ///
 /// As of `GlobalAlloc::dealloc`.
-pub(crate) unsafe fn dealloc(_: Instance, at: *mut u8, layout: Layout) {
+pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
     if layout.size() == 0 {
         return;
     }
@@ -204,7 +203,7 @@ pub(crate) unsafe fn dealloc(_: Instance, at: *mut u8, layout: Layout) {
                 at.add(bytes - 1).write(POISON_END);
                 // What could be asked for can be named.
                 if let Some(block) = block_for(layout) {
-                    large::dealloc(NO_INSTANCE, at, block);
+                    large::dealloc(at, block);
                 }
             }
         }
@@ -214,17 +213,12 @@ pub(crate) unsafe fn dealloc(_: Instance, at: *mut u8, layout: Layout) {
 /// # Safety
 ///
 /// As of `GlobalAlloc::realloc`.
-pub(crate) unsafe fn realloc(
-    instance: Instance,
-    at: *mut u8,
-    layout: Layout,
-    new_bytes: usize,
-) -> *mut u8 {
+pub(crate) unsafe fn realloc(at: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
     // SAFETY: the caller's contract bounds the new size.
     let new = unsafe { Layout::from_size_align_unchecked(new_bytes, layout.align()) };
     if layout.size() == 0 {
         // SAFETY: a block of no bytes is no block.
-        return unsafe { alloc(instance, new) };
+        return unsafe { alloc(new) };
     }
     let found = {
         let _change = Change::new();
@@ -234,7 +228,7 @@ pub(crate) unsafe fn realloc(
         end(&fault);
     }
     // SAFETY: the object is live and has this layout.
-    let to = unsafe { alloc(instance, new) };
+    let to = unsafe { alloc(new) };
     if new_bytes > 0 && !to.is_null() {
         let (from_slot, from_large) = slot_of(at, layout);
         let (to_slot, to_large) = slot_of(to, new);
@@ -244,7 +238,7 @@ pub(crate) unsafe fn realloc(
     }
     if !to.is_null() {
         // SAFETY: as the caller's.
-        unsafe { dealloc(instance, at, layout) };
+        unsafe { dealloc(at, layout) };
     }
     to
 }

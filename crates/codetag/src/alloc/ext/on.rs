@@ -234,7 +234,7 @@ fn works_once() -> bool {
     const { assert!(BYTES <= SMALL_MAX) };
     let layout = Layout::new::<[u8; BYTES]>();
     // SAFETY: the layout is not of zero size, and the block is freed below.
-    let at = unsafe { path::alloc(path::NO_INSTANCE, layout) };
+    let at = unsafe { path::alloc(layout) };
     // Without memory there is nothing to be wrong about.
     at.is_null()
         // SAFETY: a live small block's slab is cut with refs, and its chunk is pinned by then.
@@ -254,7 +254,7 @@ unsafe fn loses_its_ref(at: *mut u8, layout: Layout, bytes: u32) -> bool {
     let r = unsafe { slab.ref_of(at) };
     let marked = r.load(Relaxed) & !tag::ID_MASK == bytes;
     // SAFETY: as the caller's.
-    unsafe { path::dealloc(path::NO_INSTANCE, at, layout) };
+    unsafe { path::dealloc(at, layout) };
     marked && r.load(Relaxed) == 0
 }
 
