@@ -241,3 +241,49 @@ fn add(heap: &Heap, n: u64) {
         heap.changes.add_own(n);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_sees_a_change_under_way_and_one_that_has_ended() {
+        let changes = Changes::new();
+        let before = changes.fingerprint();
+        assert!(before.is_some());
+        changes.add_own(BEGUN);
+        changes.add_own(BEGUN);
+        assert_eq!(changes.fingerprint(), None);
+        changes.add_own(ENDED - BEGUN);
+        assert_eq!(changes.fingerprint(), None);
+        changes.add_own(ENDED - BEGUN);
+        assert!(changes.fingerprint().is_some_and(|now| Some(now) != before));
+    }
+
+    #[test]
+    fn a_fork_waits_for_changes_that_are_not_inside_the_inner_allocator() {
+        let changes = Changes::new();
+        assert!(changes.are_outside());
+        changes.add_own(BEGUN);
+        assert!(!changes.are_outside());
+        changes.add_own(OUTSIDE);
+        assert!(changes.are_outside());
+        // The inner allocator allocates from the heap itself.
+        changes.add_own(BEGUN);
+        assert!(!changes.are_outside());
+        changes.add_own(ENDED - BEGUN);
+        assert!(changes.are_outside());
+        let before = changes.0.load(Relaxed);
+        changes.forget();
+        assert!(changes.are_outside() && changes.fingerprint().is_some());
+        assert_ne!(changes.0.load(Relaxed), before);
+    }
+
+    #[test]
+    fn the_count_of_those_that_ended_wraps_and_leaves_the_others() {
+        let changes = Changes(AtomicU64::new(ENDED.wrapping_neg()));
+        changes.add_own(BEGUN);
+        changes.add_own(ENDED - BEGUN);
+        assert_eq!(changes.fingerprint(), Some(0));
+    }
+}

@@ -220,6 +220,7 @@ pub(crate) fn cut(class: Class, heap: &'static Heap, number: u64) -> Option<&'st
 }
 
 /// Makes an empty slab, which the caller has alone, one of `class`.
+#[inline(always)]
 pub(crate) fn recut(slab: &'static Slab, class: Class, heap: &'static Heap, number: u64) {
     let geometry = ext::geometry(class);
     let at = ptr::from_ref(slab).addr();

@@ -142,7 +142,7 @@ impl Heap {
     pub(crate) fn take(&'static self, class: Class) -> Option<*mut u8> {
         let bin = self.bin(class);
         loop {
-            if let Some(slot) = bin.pop() {
+            if let Ok(slot) = bin.pop() {
                 return Some(slot.at);
             }
             let filled = bin.slab().is_some_and(|slab| Self::refill(bin, slab));
@@ -169,14 +169,15 @@ impl Heap {
         next.is_some()
     }
 
-    /// Takes a slot of the bin's slab that the owner has freed itself; none in every other case. Calls nothing.
+    /// Takes a slot of the bin's slab that the owner has freed itself; none in every other case. Calls nothing. `empty`
+    /// is the word of the bin that was found empty.
     #[inline(always)]
-    pub(crate) fn take_own(&self, class: Class) -> Option<Popped> {
+    pub(crate) fn take_own(&self, class: Class, empty: u64) -> Option<Popped> {
         let bin = self.bin(class);
         let slab = bin.slab()?;
         let head = slab.free.load(Relaxed);
-        // A thread that forked may have taken this one's bins away for a moment, and they are not empty.
-        if head.is_null() || bin.left() > 0 {
+        // A thread that forked may have taken this one's bins away for a moment; then that was not this bin.
+        if head.is_null() || !bin.is_still(empty) {
             return None;
         }
         let n = slab.carved.load(Relaxed) - slab.occupancy().used();
@@ -184,7 +185,7 @@ impl Heap {
         slab.occupancy().take_local(n);
         // SAFETY: the list has `n` free slots, which the owner has.
         let next = unsafe { (*head).next };
-        Some(bin.fill_behind(head, next, n - 1))
+        Some(bin.fill_behind(empty, head, next, n - 1))
     }
 
     /// Fills the bin from its slab; false if the slab has nothing to give.

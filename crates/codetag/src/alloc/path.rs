@@ -17,9 +17,15 @@ use core::alloc::Layout;
 use core::ptr;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-/// What the four calls and the paths behind them have as their first argument, and nothing looks at: the instance that
+/// What the four calls and the paths behind them have as their first argument, and nothing needs: the instance that
 /// was called. So their other arguments stay in the registers that `GlobalAlloc` has them in.
 pub(crate) type Instance = *const ();
+
+/// Stands where next to nothing comes by, so that no optimiser takes the argument away and moves the others up.
+#[inline(always)]
+fn keep(instance: Instance) {
+    let _ = core::hint::black_box(instance);
+}
 
 /// For calls from inside.
 pub(crate) const NO_INSTANCE: Instance = ptr::null();
@@ -75,56 +81,74 @@ pub(super) fn alloc_small(class: Class, layout: Layout) -> *mut u8 {
     let bin = heap.bin(class);
     match bin.pop() {
         // SAFETY: the slot came from the bin.
-        Some(slot) => unsafe { ext::mark_in(heap, bin, slot, layout.size()) },
-        None => alloc_slow(class, layout),
+        Ok(slot) => unsafe { ext::mark_in(heap, bin, slot, layout.size()) },
+        Err(empty) => alloc_slow(class, empty, layout),
     }
 }
 
 /// The bin is empty, or the thread has no heap. The usual case, slots that this thread has freed, calls nothing.
 #[cold]
 #[inline(never)]
-fn alloc_slow(class: Class, layout: Layout) -> *mut u8 {
+fn alloc_slow(class: Class, empty: u64, layout: Layout) -> *mut u8 {
     match OwnChange::begin() {
-        Begun::Plain(change) => match change.heap().take_own(class) {
+        Begun::Plain(change) => match change.heap().take_own(class, empty) {
             Some(slot) => slot.at,
-            None => alloc_refilled::<false>(change, layout, class),
+            None => alloc_refilled(change, class),
         },
-        Begun::Tagging(change) => alloc_tagging(change, layout, class),
-        Begun::Not => alloc_slower(class, layout),
+        Begun::Tagging(change) => alloc_tagging(change, empty, layout, class),
+        Begun::Not => alloc_in_any_case(class, layout),
     }
 }
 
-/// The same while allocations store refs. (The layout stays where it is, in its registers.)
+/// While allocations store no refs; so that no size has to be kept.
 #[inline(never)]
-fn alloc_tagging(change: OwnChange, layout: Layout, class: Class) -> *mut u8 {
+fn alloc_refilled(change: OwnChange, class: Class) -> *mut u8 {
+    let taken = change.heap().take(class);
+    drop(change);
+    taken.unwrap_or_else(|| take_in_any_case(class))
+}
+
+/// While they do.
+#[inline(never)]
+fn alloc_tagging(change: OwnChange, empty: u64, layout: Layout, class: Class) -> *mut u8 {
     let heap = change.heap();
-    match heap.take_own(class) {
+    match heap.take_own(class, empty) {
         Some(slot) => {
             drop(change);
             // SAFETY: the slot came from the bin.
             unsafe { ext::mark_in(heap, heap.bin(class), slot, layout.size()) }
         }
-        None => alloc_refilled::<true>(change, layout, class),
+        None => alloc_refilled_tagging(change, layout, class),
     }
 }
 
-/// Gets more slots for the bin.
 #[inline(never)]
-fn alloc_refilled<const TAGGING: bool>(change: OwnChange, layout: Layout, class: Class) -> *mut u8 {
+fn alloc_refilled_tagging(change: OwnChange, layout: Layout, class: Class) -> *mut u8 {
     let taken = change.heap().take(class);
     drop(change);
     match taken {
         // SAFETY: a slot that was just taken.
-        Some(at) if TAGGING => ext::mark(unsafe { Slab::of(at) }, at, layout.size()),
-        Some(at) => at,
-        None => alloc_slower(class, layout),
+        Some(at) => ext::mark(unsafe { Slab::of(at) }, at, layout.size()),
+        None => alloc_in_any_case(class, layout),
     }
 }
 
-/// It takes another chunk, a fork is under way, or the thread must use the shared heap.
 #[cold]
 #[inline(never)]
-fn alloc_slower(class: Class, layout: Layout) -> *mut u8 {
+fn alloc_in_any_case(class: Class, layout: Layout) -> *mut u8 {
+    let at = take_in_any_case(class);
+    if at.is_null() {
+        return at;
+    }
+    // SAFETY: a slot that was just taken.
+    ext::mark(unsafe { Slab::of(at) }, at, layout.size())
+}
+
+/// A slot, though it take another chunk, a fork be under way, or the thread have to use the shared heap; null if there is
+/// no memory.
+#[cold]
+#[inline(never)]
+fn take_in_any_case(class: Class) -> *mut u8 {
     let change = Change::new();
     loop {
         let taken = match change.own_heap() {
@@ -135,8 +159,7 @@ fn alloc_slower(class: Class, layout: Layout) -> *mut u8 {
             }
         };
         if let Some(at) = taken {
-            // SAFETY: a slot that was just taken.
-            return ext::mark(unsafe { Slab::of(at) }, at, layout.size());
+            return at;
         }
         if !chunk::fetch() {
             return ptr::null_mut();
@@ -167,8 +190,9 @@ unsafe fn alloc_unusual(instance: Instance, layout: Layout) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
-unsafe fn alloc_aligned(_: Instance, layout: Layout) -> *mut u8 {
+unsafe fn alloc_aligned(instance: Instance, layout: Layout) -> *mut u8 {
     if layout.size() == 0 {
+        keep(instance);
         return ptr::without_provenance_mut(layout.align());
     }
     match small_class(layout) {
@@ -273,7 +297,7 @@ unsafe fn dealloc_unusual(instance: Instance, at: *mut u8, layout: Layout) {
 #[inline(never)]
 unsafe fn dealloc_aligned(instance: Instance, at: *mut u8, layout: Layout) {
     if layout.size() == 0 {
-        return;
+        return keep(instance);
     }
     if is_small(layout) {
         // SAFETY: by its layout the block is a slot.
@@ -304,7 +328,7 @@ pub(crate) unsafe fn realloc(
             return at;
         }
         // SAFETY: as the caller's.
-        return unsafe { move_small(instance, at, layout, new_bytes) };
+        return unsafe { move_small(at, layout, new_bytes) };
     }
     // Jumps, as in `alloc_unusual`.
     if layout.size() > SMALL_MAX && new_bytes > SMALL_MAX {
@@ -330,11 +354,11 @@ fn keeps_slot(slab: &Slab, class: Class) -> bool {
 ///
 /// As of `GlobalAlloc::realloc`; both sizes are usual.
 #[inline(never)]
-unsafe fn move_small(instance: Instance, at: *mut u8, old: Layout, new_bytes: usize) -> *mut u8 {
+unsafe fn move_small(at: *mut u8, old: Layout, new_bytes: usize) -> *mut u8 {
     // SAFETY: the caller's contract bounds the new size.
     let to = unsafe {
         alloc(
-            instance,
+            NO_INSTANCE,
             Layout::from_size_align_unchecked(new_bytes, old.align()),
         )
     };
@@ -343,7 +367,7 @@ unsafe fn move_small(instance: Instance, at: *mut u8, old: Layout, new_bytes: us
         // SAFETY: both blocks have that many bytes and do not overlap.
         unsafe { ptr::copy_nonoverlapping(at, to, old.size().min(new_bytes)) };
         // SAFETY: as the caller's.
-        unsafe { dealloc(instance, at, old) };
+        unsafe { dealloc(NO_INSTANCE, at, old) };
     }
     to
 }
@@ -363,6 +387,7 @@ unsafe fn realloc_unusual(
     // SAFETY: the caller's contract bounds the new size.
     let new = unsafe { Layout::from_size_align_unchecked(new_bytes, layout.align()) };
     if layout.size() == 0 {
+        keep(instance);
         // SAFETY: a block of no bytes is no block.
         return unsafe { alloc(instance, new) };
     }
@@ -382,10 +407,10 @@ unsafe fn realloc_unusual(
                 return at;
             }
             // SAFETY: as the caller's.
-            unsafe { move_block(instance, at, layout, new) }
+            unsafe { move_block(at, layout, new) }
         }
         // SAFETY: as the caller's.
-        _ => unsafe { move_block(instance, at, layout, new) },
+        _ => unsafe { move_block(at, layout, new) },
     }
 }
 
@@ -394,15 +419,15 @@ unsafe fn realloc_unusual(
 /// # Safety
 ///
 /// As of `GlobalAlloc::realloc`.
-unsafe fn move_block(instance: Instance, at: *mut u8, old: Layout, new: Layout) -> *mut u8 {
+unsafe fn move_block(at: *mut u8, old: Layout, new: Layout) -> *mut u8 {
     // SAFETY: the new layout is not of zero size.
-    let to = unsafe { alloc(instance, new) };
+    let to = unsafe { alloc(NO_INSTANCE, new) };
     if !to.is_null() {
         ext::inherit(at, !is_small(old), to, !is_small(new));
         // SAFETY: both blocks have that many bytes and do not overlap.
         unsafe { ptr::copy_nonoverlapping(at, to, old.size().min(new.size())) };
         // SAFETY: as the caller's.
-        unsafe { dealloc(instance, at, old) };
+        unsafe { dealloc(NO_INSTANCE, at, old) };
     }
     to
 }

@@ -55,12 +55,12 @@ impl Bin {
         self.refs.store(refs, Relaxed);
     }
 
-    /// Takes the next slot; none if the list is empty.
+    /// Takes the next slot; the bin's word if the list is empty, for [`Bin::fill_behind`].
     #[inline(always)]
-    pub(crate) fn pop(&self) -> Option<Popped> {
+    pub(crate) fn pop(&self) -> Result<Popped, u64> {
         let left = self.left.load(Relaxed);
         if left & RECIPROCAL_SPARE == 0 {
-            return None;
+            return Err(left);
         }
         let slot = self.head.load(Relaxed);
         // SAFETY: `left > 0`, so `slot` is a free slot of this bin's slab, and its link was written.
@@ -69,7 +69,7 @@ impl Bin {
         // In this order: who reads `head` and then `left`, as a fork does, finds no more slots counted
         // than there are.
         self.head.store(next, Release);
-        Some(Popped {
+        Ok(Popped {
             at: slot.cast(),
             reciprocal: left,
         })
@@ -103,15 +103,26 @@ impl Bin {
         (self.head.load(Relaxed).addr() as u64) ^ self.left.load(Relaxed) << 48
     }
 
-    /// Fills an empty bin with what stands behind a slot that is taken at once.
+    /// Whether the bin is as it was when [`Bin::pop`] found it empty.
     #[inline(always)]
-    pub(super) fn fill_behind(&self, slot: *mut Slot, next: *mut Slot, n: u32) -> Popped {
-        let reciprocal = self.left.load(Relaxed);
+    pub(super) fn is_still(&self, empty: u64) -> bool {
+        self.left.load(Relaxed) == empty
+    }
+
+    /// Fills a bin that [`is_still`](Bin::is_still) empty with what stands behind a slot that is taken at once.
+    #[inline(always)]
+    pub(super) fn fill_behind(
+        &self,
+        empty: u64,
+        slot: *mut Slot,
+        next: *mut Slot,
+        n: u32,
+    ) -> Popped {
         self.head.store(next, Relaxed);
-        self.left.store(reciprocal | u64::from(n), Relaxed);
+        self.left.store(empty | u64::from(n), Relaxed);
         Popped {
             at: slot.cast(),
-            reciprocal,
+            reciprocal: empty,
         }
     }
 
