@@ -34,6 +34,13 @@ fn work() -> Vec<String> {
     (0..1_000).map(|n| format!("word {n}")).collect()
 }
 
+unsafe extern "C" {
+    fn signal(number: i32, handler: usize) -> usize;
+}
+
+const SIGTERM: i32 = 15;
+const SIG_IGN: usize = 1;
+
 fn serve(port: &str) {
     let listener = std::net::TcpListener::bind(format!("127.0.0.1:{port}")).expect("a free port");
     for stream in listener.incoming() {
@@ -57,6 +64,12 @@ fn main() {
     std::mem::forget(words);
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["serve", port] => serve(port),
+        // Ends by the word alone, however early the signal comes.
+        ["serve", port, "deaf"] => {
+            // SAFETY: no handler of this program's is run.
+            unsafe { signal(SIGTERM, SIG_IGN) };
+            serve(port);
+        }
         ["pid"] => println!("{}", std::process::id()),
         ["env"] => println!("{:?}", std::env::var("CODETAG")),
         ["interrupt", calls] => {
@@ -281,7 +294,7 @@ fn a_server_is_measured_under_a_load() {
             .to_string()
     };
     let ready = format!("127.0.0.1:{port}");
-    let serve = |word: &str| {
+    let serve = |word: &str, more: &[&str]| {
         let load = format!(
             "bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}; printf {word} >&3; read -r -N 4 said <&3; [ $said = 1000 ]'"
         );
@@ -289,16 +302,16 @@ fn a_server_is_measured_under_a_load() {
             "--rounds", "1", "--format", "json", "--load", &load, "--ready", &ready, "--", "serve",
             &port,
         ];
-        measure("app", &args)
+        measure("app", &[&args[..], more].concat())
     };
-    let output = serve("quit");
+    let output = serve("quit", &["deaf"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let report = json(&output);
     assert!(figure(&report, "time", "enabled", "wall time of the load") > 0.0);
     assert!(figure(&report, "time", "enabled", "CPU time") > 0.0);
 
     // Ended by the signal, it does not say what state it was in.
-    let output = serve("work");
+    let output = serve("work", &[]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let report = json(&output);
     let said = errors(&report);

@@ -52,6 +52,8 @@ pub struct Row {
     pub state: &'static str,
     /// Whether the child must have tracked what it holds.
     pub tracks: bool,
+    /// Whether it can be run under Valgrind in any reasonable time.
+    pub is_counted: bool,
 }
 
 impl Row {
@@ -127,6 +129,7 @@ const BASE_ROW: Row = Row {
     enable: false,
     state: "tags-off",
     tracks: false,
+    is_counted: true,
 };
 const AGAIN_ROW: Row = Row {
     name: "tags off again (A/A)",
@@ -173,6 +176,7 @@ const fn other(name: &'static str, key: &'static str, kind: Kind, features: &'st
         enable: false,
         state: "none",
         tracks: false,
+        is_counted: true,
     }
 }
 
@@ -194,7 +198,11 @@ pub const ROWS: &[Row] = &[
         Kind::Profiler,
         "jemalloc-profiling",
     ),
-    other("dhat", "dhat", Kind::Profiler, "alloc-dhat"),
+    Row {
+        // A backtrace per allocation.
+        is_counted: false,
+        ..other("dhat", "dhat", Kind::Profiler, "alloc-dhat")
+    },
     other(
         "tracking-allocator",
         "tracking",

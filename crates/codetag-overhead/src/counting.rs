@@ -7,7 +7,7 @@ use crate::config::{AGAIN, Row};
 use crate::perf::{self, CountError, Event};
 use crate::progress::Progress;
 use crate::results::{Results, Source};
-use crate::rounds::{self, Scale};
+use crate::rounds::{self, Failure, Scale};
 use crate::said::Said;
 use crate::workloads::Plan;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,8 +19,8 @@ use std::thread;
 /// The function of the workload program whose calls are counted: one that warms up, one that counts.
 const MEASURED: &str = "codetag_bench_measured";
 
-/// A unit that is counted alone may take one of so many parts of what all may take.
-const UNIT_SHARE: u32 = 4;
+/// What errors of counting everything are of: times are not concerned.
+const COUNTS: &str = "counts";
 
 /// Children at a time.
 const AT_A_TIME: usize = 2;
@@ -129,7 +129,10 @@ fn jobs(rows: &[Row], results: &Results, means: &Means) -> VecDeque<Job> {
     };
     for (at, (row, measured)) in rows.iter().zip(&results.0).enumerate() {
         // Both have the same binaries.
-        if row.key == AGAIN || measured.errors.iter().any(|fault| fault.unit.is_none()) {
+        if row.key == AGAIN
+            || !row.is_counted
+            || measured.errors.iter().any(|fault| fault.unit.is_none())
+        {
             continue;
         }
         let job = |order, path: &Path, caches| Job {
@@ -252,12 +255,16 @@ impl Counter<'_> {
             };
             match self.under_valgrind(whole) {
                 Ok(all) => counts = all,
-                Err(error) if is_whole => faults.push((Some(whole.to_owned()), error)),
+                Err(failure) if is_whole => faults.push((Some(whole.to_owned()), failure.what)),
+                // One by one they would take as long.
+                Err(failure) if failure.is_timeout => {
+                    faults.push((Some(COUNTS.to_owned()), failure.what));
+                }
                 Err(_) => {
                     for unit in &self.plan.units {
                         match self.under_valgrind(unit) {
                             Ok(some) => counts.extend(some),
-                            Err(error) => faults.push((Some(unit.clone()), error)),
+                            Err(failure) => faults.push((Some(unit.clone()), failure.what)),
                         }
                     }
                 }
@@ -293,17 +300,18 @@ impl Counter<'_> {
         })
     }
 
-    fn under_valgrind(&self, only: &str) -> Result<BTreeMap<String, Counts>, String> {
+    fn under_valgrind(&self, only: &str) -> Result<BTreeMap<String, Counts>, Failure> {
         let dir = tempfile::tempdir_in(self.dir)
             .map_err(|error| format!("no place for Callgrind's output: {error}"))?;
         let out = dir.path().join("out");
         let command = rounds::command(self.row, &self.job.path, "count", only, true);
         let mut valgrind = callgrind::wrap(&command, &out, Some(MEASURED), self.job.caches);
-        // That of all workloads is no limit for one of them.
-        let is_one = self.plan.units.len() > 1 && only != self.common();
-        let limit = self.scale.counting_limit / if is_one { UNIT_SHARE } else { 1 };
-        let said = rounds::confirmed(self.row, &mut valgrind, limit)
-            .map_err(|error| format!("under valgrind: {error}"))?;
+        let limit = self.scale.counting_limit;
+        let said =
+            rounds::confirmed(self.row, &mut valgrind, limit).map_err(|failure| Failure {
+                what: format!("under valgrind: {}", failure.what),
+                ..failure
+            })?;
         let Some(said) = said else {
             return Ok(BTreeMap::new());
         };
@@ -313,7 +321,7 @@ impl Counter<'_> {
             let file = dir.path().join(format!("out.{}", 2 * at + 2));
             let events = callgrind::read(&file)?;
             if ops <= 0.0 {
-                return Err(format!("under valgrind: it did {ops} operations of {name}"));
+                return Err(format!("under valgrind: it did {ops} operations of {name}").into());
             }
             if self.plan.has(name) {
                 counts.insert(name.to_owned(), Counts::new(events, ops, Source::Valgrind));

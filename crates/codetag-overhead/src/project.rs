@@ -270,6 +270,13 @@ fn notes(options: &Options, rows: &[Row]) -> Vec<String> {
          the objects that this state asks for."
             .to_owned(),
     ];
+    let uncounted = rows
+        .iter()
+        .filter(|row| !row.is_counted)
+        .map(|row| row.name);
+    notes.extend(
+        uncounted.map(|name| format!("{name} is not counted: under Valgrind it would take hours.")),
+    );
     if scale.quick {
         notes.push(
             "Quick: smaller inputs, fewer rounds and fewer link orders than without --quick."

@@ -147,7 +147,24 @@ fn sample(row: &Row, path: &Path, unit: &str, scale: &Scale) -> Result<Option<Sa
         Kind::Own | Kind::Plain => scale.repeats,
     };
     command.args(["--repeats", &repeats.to_string()]);
-    confirmed(row, &mut command, scale.limit)
+    confirmed(row, &mut command, scale.limit).map_err(|failure| failure.what)
+}
+
+/// Why a child's figures are not to be had.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) what: String,
+    /// Whether it only took too long.
+    pub(crate) is_timeout: bool,
+}
+
+impl From<String> for Failure {
+    fn from(what: String) -> Self {
+        Self {
+            what,
+            is_timeout: false,
+        }
+    }
 }
 
 /// Runs a child and reads and confirms what it says; `None` if this process is to end.
@@ -155,10 +172,15 @@ pub(crate) fn confirmed(
     row: &Row,
     command: &mut Command,
     limit: Duration,
-) -> Result<Option<Said>, String> {
+) -> Result<Option<Said>, Failure> {
     let ended = match child::run(command, limit) {
         Err(ChildError::Interrupted) => return Ok(None),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => {
+            return Err(Failure {
+                what: error.to_string(),
+                is_timeout: matches!(error, ChildError::TimedOut { .. }),
+            });
+        }
         Ok(ended) => ended,
     };
     let said = Said::parse(&ended.stdout).map_err(|garbage| garbage.to_string())?;
@@ -244,7 +266,8 @@ fn histogram(text: &str) -> Option<Histogram<u64>> {
 /// As of [`Row::confirm`], or what the child says.
 pub fn memory(row: &Row, measured: &mut Measured, scale: &Scale) -> Result<(), String> {
     let mut command = command(row, &measured.path, "memory", "", false);
-    let Some(said) = confirmed(row, &mut command, scale.limit)? else {
+    let said = confirmed(row, &mut command, scale.limit).map_err(|failure| failure.what)?;
+    let Some(said) = said else {
         return Ok(());
     };
     if row.key == COUNTERS_KEY && said.number("counters_bytes").unwrap_or(0.0) <= 0.0 {
