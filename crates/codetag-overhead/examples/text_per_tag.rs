@@ -36,11 +36,7 @@ fn run() -> Result<(), String> {
         let data = pair
             .data_per_tag()
             .ok_or_else(|| format!("{}: the program has no tags", pair.profile))?;
-        println!(
-            "{} {:.3} {data:.3}",
-            pair.profile,
-            pair.text_per_function()
-        );
+        println!("{} {:.3} {data:.3}", pair.profile, pair.text_per_function());
     }
     if errors.is_empty() {
         Ok(())

@@ -116,11 +116,7 @@ impl Pair {
 }
 
 /// Builds and measures `profiles`; those that cannot be built are errors.
-pub fn measure(
-    tree: &Tree,
-    profiles: &[Profile],
-    progress: &Progress,
-) -> (Vec<Pair>, Vec<String>) {
+pub fn measure(tree: &Tree, profiles: &[Profile], progress: &Progress) -> (Vec<Pair>, Vec<String>) {
     let (mut pairs, mut errors) = (Vec::new(), Vec::new());
     let dir = tree.target.join("text");
     if let Err(error) = generate(tree, &dir) {
