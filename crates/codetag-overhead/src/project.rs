@@ -86,8 +86,9 @@ pub fn prepare(options: &Options) -> Result<Prepared, String> {
     let plan = build_all(options, &rows, &mut results)?;
     let (mut pairs, mut errors) = (Vec::new(), Vec::new());
     if options.with_text && !child::is_interrupted() {
-        let progress = Progress::new("building", text::steps());
-        (pairs, errors) = text::measure(&options.tree, &progress);
+        let profiles: Vec<_> = text::profiles().collect();
+        let progress = Progress::new("building", text::steps(&profiles));
+        (pairs, errors) = text::measure(&options.tree, &profiles, &progress);
     }
     let notes = notes(options, &rows);
     Ok(Prepared {

@@ -9,10 +9,11 @@ use crate::child;
 use crate::objsize::{self, Functions, Measured};
 use crate::progress::Progress;
 use crate::tree::Tree;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::str::FromStr;
 
 /// How many functions there are.
 pub const FUNCTIONS: usize = 1_000;
@@ -32,7 +33,38 @@ pub struct Profile {
     pub panic: &'static str,
 }
 
-/// All that are measured.
+/// `off-16-abort`: as files of the profile are called, and as one names it.
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            lto,
+            codegen_units,
+            panic,
+        } = self;
+        write!(f, "{lto}-{codegen_units}-{panic}")
+    }
+}
+
+/// One of [`profiles`], by its name.
+///
+/// # Errors
+///
+/// A sentence with the names there are.
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let mut known = profiles();
+        known
+            .find(|profile| profile.to_string() == name)
+            .ok_or_else(|| {
+                let names: Vec<String> = profiles().map(|known| known.to_string()).collect();
+                format!("there is no profile {name:?}, only {}", names.join(", "))
+            })
+    }
+}
+
+/// All there are.
 pub fn profiles() -> impl Iterator<Item = Profile> {
     ["abort", "unwind"].into_iter().flat_map(|panic| {
         ["off", "fat"].into_iter().flat_map(move |lto| {
@@ -83,8 +115,8 @@ impl Pair {
     }
 }
 
-/// Builds and measures all profiles; those that cannot be built are errors.
-pub fn measure(tree: &Tree, progress: &Progress) -> (Vec<Pair>, Vec<String>) {
+/// Builds and measures `profiles`; those that cannot be built are errors.
+pub fn measure(tree: &Tree, profiles: &[Profile], progress: &Progress) -> (Vec<Pair>, Vec<String>) {
     let (mut pairs, mut errors) = (Vec::new(), Vec::new());
     let dir = tree.target.join("text");
     if let Err(error) = generate(tree, &dir) {
@@ -94,7 +126,7 @@ pub fn measure(tree: &Tree, progress: &Progress) -> (Vec<Pair>, Vec<String>) {
         ));
         return (pairs, errors);
     }
-    for profile in profiles() {
+    for &profile in profiles {
         if child::is_interrupted() {
             break;
         }
@@ -127,8 +159,8 @@ pub fn measure(tree: &Tree, progress: &Progress) -> (Vec<Pair>, Vec<String>) {
 }
 
 /// The steps of [`measure`].
-pub fn steps() -> usize {
-    2 * profiles().count()
+pub fn steps(profiles: &[Profile]) -> usize {
+    2 * profiles.len()
 }
 
 fn generate(tree: &Tree, dir: &Path) -> io::Result<()> {
@@ -205,12 +237,7 @@ fn build(dir: &Path, profile: Profile, is_off: bool) -> Result<Built, String> {
         cargo.env("CODETAG_BUILD", "off");
     }
     let ended = child::run(&mut cargo, BUILD_LIMIT).map_err(|error| error.to_string())?;
-    let Profile {
-        lto,
-        codegen_units,
-        panic,
-    } = profile;
-    let name = format!("{state}-{lto}-{codegen_units}-{panic}");
+    let name = format!("{state}-{profile}");
     let path = keep(
         &executable(&ended.stdout, PACKAGE)?,
         &dir.join("bin"),
@@ -233,7 +260,7 @@ fn build(dir: &Path, profile: Profile, is_off: bool) -> Result<Built, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FUNCTIONS, profiles, source};
+    use super::{FUNCTIONS, Profile, profiles, source};
 
     #[test]
     fn every_function_is_tagged_and_in_the_table() {
@@ -246,5 +273,20 @@ mod tests {
         );
         assert!(source.contains("f998, f999, ]"));
         assert_eq!(profiles().count(), 8);
+    }
+
+    #[test]
+    fn profiles_by_name() {
+        for profile in profiles() {
+            assert_eq!(profile.to_string().parse(), Ok(profile));
+        }
+        let error = "off-2-abort"
+            .parse::<Profile>()
+            .expect_err("it is not measured");
+        assert!(
+            error.contains("off-2-abort") && error.contains("fat-16-unwind"),
+            "{error}"
+        );
+        assert!(!error.contains('\n'), "{error}");
     }
 }
