@@ -19,7 +19,7 @@ use super::class::{CLASSES, Class};
 use super::fork;
 use super::slab::{List, Slab, Slot, append, link_slots};
 use crate::protocol::{Guard, MarkFull, Place, Pushed, SpinLock, Taken, WhollyFree};
-use crate::sys::HotWords;
+use crate::sys::{self, HotWords};
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
@@ -27,11 +27,19 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 /// Empty slabs that a heap keeps for its next class: with a slab of 64 KiB, 256 KiB.
 const CACHE_SLABS: usize = 4;
 
-/// Bytes of slots that are linked at once when a slab is new: links touch memory.
-const CARVE_BYTES: u32 = 4 << 10;
+/// Slots are linked up to the end of a page when a slab is new, since links touch memory; to that of the next
+/// one where fewer bytes than this are left.
+const CARVE_LEFT_BYTES: u32 = 2 << 10;
 
 /// At least so many slots are linked at once, else large slots would take the slow path each time.
 const CARVE_OBJS: u32 = 8;
+
+/// How many slots to link from an offset in the slab on.
+fn carve(start: u32, slot_bytes: u32) -> u32 {
+    const PAGE: u32 = sys::PAGE_BYTES as u32;
+    let end = (start + CARVE_LEFT_BYTES).next_multiple_of(PAGE);
+    ((end - start) / slot_bytes).max(CARVE_OBJS)
+}
 
 /// Number of the heap that threads without one share.
 pub(crate) const SHARED_NUMBER: u64 = 1;
@@ -210,10 +218,9 @@ impl Heap {
             return false;
         }
         let bytes = slab.slot_bytes.load(Relaxed);
-        let n = (CARVE_BYTES / bytes).max(CARVE_OBJS).min(capacity - carved);
-        let first = slab
-            .base()
-            .wrapping_add((slab.data_start.load(Relaxed) + carved * bytes) as usize);
+        let start = slab.data_start.load(Relaxed) + carved * bytes;
+        let n = carve(start, bytes).min(capacity - carved);
+        let first = slab.base().wrapping_add(start as usize);
         link_slots(first, bytes as usize, n);
         slab.carved.store(carved + n, Relaxed);
         bin.fill(first.cast(), n);
