@@ -67,7 +67,9 @@ fn replace_for_two_seconds(held: &mut [Object]) -> u64 {
         for _ in 0..1000 {
             // Any walk that does not repeat soon.
             at = (at + 7_368_787) % held.len();
-            held[at] = Box::new([done; OBJECT_BYTES / 8]);
+            // The old one goes after the new one came.
+            let new: Object = Box::new([done; OBJECT_BYTES / 8]);
+            drop(std::mem::replace(&mut held[at], new));
             done += 1;
         }
     }
