@@ -509,7 +509,7 @@ fn a_chart_is_written_whole_or_not_at_all() {
         .write_all(OWN.repeat(3000).as_bytes())
         .expect("it reads");
     let kill = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
+        .args(["-TERM", &child.id().to_string()])
         .status();
     assert!(kill.expect("kill is there").success());
     let status = child.wait().expect("it ends");
