@@ -4,7 +4,7 @@
 
 use crate::format::allocinfo::is_known_key;
 use crate::profile::{Owner, Profile, Source, Tag, Usage};
-use crate::read::{LimitedStrings, MAX_PAIRS, MAX_USAGES, ReadError, TooLarge};
+use crate::read::{LimitedStrings, MAX_PAIRS, MAX_USAGES, ReadError, TooLarge, visible};
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::error::Category;
@@ -71,16 +71,9 @@ fn error(error: serde_json::Error) -> ReadError {
             let place = format!(" at line {} column {}", error.line(), error.column());
             let mut text = error.to_string();
             text.truncate(text.strip_suffix(&place).map_or(text.len(), str::len));
-            ReadError::new(line, shortened(text))
+            // It quotes what it does not like, however long, and some of it as it is.
+            ReadError::new(line, visible(&text, 200))
         }
-    }
-}
-
-/// Messages quote what they do not like, however long.
-fn shortened(text: String) -> String {
-    match text.char_indices().nth(200) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
     }
 }
 

@@ -67,3 +67,25 @@ impl std::error::Error for ReadError {
         }
     }
 }
+
+/// A text of the input as a message shows it: what a terminal would obey or hide is escaped, and what is longer
+/// than `limit` characters then is cut off.
+pub(crate) fn visible(text: &str, limit: usize) -> String {
+    let mut shown = String::new();
+    let mut length = 0;
+    for c in text.chars() {
+        let escaped = c.escape_debug();
+        let is_shown = !c.is_control() && escaped.len() <= 2;
+        length += if is_shown { 1 } else { escaped.len() };
+        if length > limit {
+            shown.push('…');
+            break;
+        }
+        if is_shown {
+            shown.push(c);
+        } else {
+            shown.extend(escaped);
+        }
+    }
+    shown
+}

@@ -4,6 +4,7 @@ mod error;
 mod limit;
 
 pub use error::ReadError;
+pub(crate) use error::visible;
 pub(crate) use limit::{LimitedStrings, TooLarge};
 pub use limit::{MAX_BYTES, MAX_PAIRS, MAX_TEXT_BYTES, MAX_USAGES};
 

@@ -371,6 +371,48 @@ fn no_change_of_bytes_panics() {
     assert!(read > rounds / 100, "{read} of {rounds}");
 }
 
+/// What is quoted is cut off by what is shown of it, which is longer than it is when it is escaped.
+#[test]
+fn what_a_message_quotes_is_visible_and_short() {
+    for c in [
+        '\u{1}',
+        '\u{18}',
+        '\u{7f}',
+        '\u{9b}',
+        '\u{202e}',
+        '\u{e0001}',
+    ] {
+        let long: String = [c; 400].iter().collect();
+        let shown = c.escape_unicode().to_string();
+        let quoted = format!("`{}…`", shown.repeat(60 / shown.len()));
+        assert_eq!(
+            fails(format!("allocinfo - version: {long}\n").as_bytes()),
+            (
+                Some(1),
+                format!("is of version {quoted} of allocinfo, and this codetag reads 1 and 2")
+            )
+        );
+        assert_eq!(
+            line(&format!("{long} 1 a.c:1 func:f ")),
+            format!("{quoted} is no number of bytes")
+        );
+        let json = serde_json::json!({"codetag_profile": 1, "source": c, "usages": []});
+        assert_eq!(
+            fails(json.to_string().as_bytes()).1,
+            format!("unknown source `{shown}`")
+        );
+        let json = serde_json::json!({"codetag_profile": 1, "source": long, "usages": []});
+        let (_, message) = fails(json.to_string().as_bytes());
+        assert!(message.ends_with('…'), "{message}");
+        assert!(
+            message
+                .chars()
+                .all(|c| " `…".contains(c) || c.is_ascii_graphic()),
+            "{message}"
+        );
+    }
+}
+
 #[test]
 fn an_input_that_fails_is_no_profile() {
     struct Fails;

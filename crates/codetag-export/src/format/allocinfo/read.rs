@@ -3,7 +3,7 @@
 use super::escape::{is_plain_key, unescape};
 use super::{COLUMNS_LINE, ESCAPED, UNTAGGED_FILE, UNTRACKED_FILE, VERSION_LINE, is_known_key};
 use crate::profile::{Owner, Profile, Source, Tag, Usage};
-use crate::read::{MAX_PAIRS, MAX_TEXT_BYTES, MAX_USAGES, ReadError, TooLarge};
+use crate::read::{MAX_PAIRS, MAX_TEXT_BYTES, MAX_USAGES, ReadError, TooLarge, visible};
 use std::io::{BufRead, Read};
 use std::str::FromStr;
 
@@ -255,13 +255,7 @@ fn number<N: FromStr>(text: &str, what: &str) -> Result<N, Fault> {
         .ok_or_else(|| format!("{} is no {what}", quoted(text)))
 }
 
-/// A piece of the input for a message: visible, and not longer than a message should be.
+/// A piece of the input for a message.
 fn quoted(text: &str) -> String {
-    let piece: String = text.chars().take(40).flat_map(char::escape_debug).collect();
-    let more = if text.chars().nth(40).is_some() {
-        "…"
-    } else {
-        ""
-    };
-    format!("`{piece}{more}`")
+    format!("`{}`", visible(text, 60))
 }
