@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MIXED: u64 = 1 << 63;
-const USED_FULL: u32 = 1 << 31;
+const USED_APART_SHIFT: u32 = 16;
 const FULL: u64 = 1 << 62;
 const CLAIM: u64 = 1 << 63;
 
@@ -86,6 +86,8 @@ pub struct World<F: Family = Exact> {
     /// Each used by its heap's thread only.
     bins: [Tracked<Bin>; 3],
     lists: [Mutex<Lists>; 3],
+    /// The owner's frees after which it lists the slab that it left full.
+    due: u32,
     broken: Broken,
     /// Objects that the program holds, as of this moment of the execution.
     live: AtomicUsize,
@@ -103,7 +105,7 @@ pub enum End {
     },
     /// Some heap takes slots from it.
     Current,
-    /// On no list, with objects in all slots.
+    /// On no list, with objects in all slots but for those that the owner may free before it lists it.
     Full,
 }
 
@@ -119,6 +121,12 @@ impl<F: Family> World<F> {
     /// The same in another family, or with a step done wrong.
     #[must_use]
     pub fn of(slots: usize, broken: Broken) -> Arc<Self> {
+        Self::with_due(slots, 1, broken)
+    }
+
+    /// The same with so many frees of the owner's before it lists the slab that it left full.
+    #[must_use]
+    pub fn with_due(slots: usize, due: u32, broken: Broken) -> Arc<Self> {
         let header = Arc::new(Header::default());
         let world = Self {
             used: U32::of(&header, 0),
@@ -135,6 +143,7 @@ impl<F: Family> World<F> {
                     partial: false,
                 })
             }),
+            due,
             broken,
             live: AtomicUsize::new(slots),
             header,
@@ -222,10 +231,11 @@ impl<F: Family> World<F> {
         let occupancy = self.occupancy();
         let free = self.free.replace(Vec::new());
         if !free.is_empty() {
-            let n = self.slots.len() as u32 - occupancy.used();
+            let carved = self.slots.len() as u32;
+            let n = carved - occupancy.used_of_current();
             assert_eq!(n as usize, free.len(), "the bin's count is its list's");
             self.set_bin(me, free, true);
-            occupancy.take_local(n);
+            occupancy.take_local(carved);
             return true;
         }
         match occupancy.take_remote() {
@@ -252,7 +262,7 @@ impl<F: Family> World<F> {
 
     fn mark_full(&self) -> MarkFull {
         if self.broken != Broken::FlagBeforeWords {
-            return self.occupancy().mark_full();
+            return self.occupancy().mark_full(self.due);
         }
         let word = self.remote.load(Relaxed);
         if word & CLAIM != 0 {
@@ -265,8 +275,8 @@ impl<F: Family> World<F> {
         {
             return MarkFull::Pending;
         }
-        self.used
-            .store(self.used.load(Relaxed) | USED_FULL, Release);
+        let used = self.occupancy().used();
+        self.used.store((used - 1) << USED_APART_SHIFT | 1, Release);
         self.occupancy().set_place(Place::Full);
         MarkFull::Done
     }
@@ -277,7 +287,7 @@ impl<F: Family> World<F> {
             let mut lists = self.lists(heap);
             if lists.partial && self.is_unclaimed() {
                 lists.partial = false;
-                self.occupancy().set_place(Place::Current);
+                self.occupancy().make_current();
                 self.set_owner(me.heap, me.number);
                 return true;
             }
@@ -347,7 +357,7 @@ impl<F: Family> World<F> {
         if self.broken != Broken::CountedBeforeFlag {
             return self.occupancy().clear_full();
         }
-        let used = self.used.load(Relaxed) & !USED_FULL;
+        let used = self.occupancy().used();
         self.used.store(used - 1, Release);
         self.remote.fetch_and(!FULL, AcqRel) & FULL != 0
     }
@@ -472,13 +482,13 @@ impl<F: Family> World<F> {
             assert_eq!(listed, 0, "a released slab is listed");
             return End::Released;
         }
-        let bins: Vec<Bin> = self
-            .bins
-            .iter()
-            .map(|b| b.replace(Bin::default()))
-            .collect();
-        let current = bins.iter().filter(|b| b.is_current).count();
-        let in_bins: usize = bins.iter().map(|b| b.slots.len()).sum();
+        let (mut current, mut in_bins) = (0, 0);
+        for place in &self.bins {
+            let bin = place.replace(Bin::default());
+            current += usize::from(bin.is_current);
+            in_bins += bin.slots.len();
+            place.replace(bin);
+        }
         let occupancy = self.occupancy();
         let (used, remote) = (occupancy.used() as usize, occupancy.remote_count() as usize);
         let live = self.live.load(Ordering::Relaxed);
@@ -487,12 +497,13 @@ impl<F: Family> World<F> {
             live + in_bins,
             "taken slots are objects or in a bin"
         );
-        let free = self.free.replace(Vec::new()).len();
+        let free = self.free.replace(Vec::new());
         assert_eq!(
-            free,
+            free.len(),
             self.slots.len() - used,
             "other slots are on the owner's list"
         );
+        self.free.replace(free);
         assert_eq!(self.remote.load(Acquire) & CLAIM, 0, "a claim is left");
         let place = occupancy.place();
         match (listed, current) {
@@ -506,7 +517,11 @@ impl<F: Family> World<F> {
                 assert_eq!(place, Place::Current, "the place is not where it is");
                 End::Current
             }
-            (0, 0) if self.remote.load(Acquire) & FULL != 0 && live == self.slots.len() => {
+            (0, 0)
+                if self.remote.load(Acquire) & FULL != 0
+                    && live > 0
+                    && self.slots.len() - live < self.due as usize =>
+            {
                 assert_eq!(place, Place::Full, "the place is not where it is");
                 End::Full
             }

@@ -40,6 +40,14 @@ fn full<F: Family>(slots: usize, broken: Broken) -> Arc<World<F>> {
     world
 }
 
+/// The same, which its owner lists when it has freed two of it.
+fn full_with_two_due<F: Family>(slots: usize, broken: Broken) -> Arc<World<F>> {
+    let world = World::<F>::with_due(slots, 2, broken);
+    assert_eq!(world.take(OWNER), None);
+    assert_eq!(world.end(), End::Full);
+    world
+}
+
 /// A full slab whose last objects are freed by three threads: the last one releases it.
 fn freed_by_others<F: Family>(broken: Broken) {
     let world = full::<F>(3, broken);
@@ -130,6 +138,82 @@ fn the_owner_frees_one_of_two() {
 fn the_owner_frees_one_of_three() {
     explore::holds("full, owner and two", SOME, || {
         freed_by_owner_and_others::<Exact, 3>(Broken::Nothing);
+    });
+}
+
+#[test]
+fn the_owner_lists_a_full_slab_when_as_many_are_free_as_are_due() {
+    explore::holds("full, two due", TWO, || {
+        let world = full_with_two_due::<Exact>(4, Broken::Nothing);
+        world.free(OWNER, 3);
+        assert_eq!(world.end(), End::Full);
+        world.free(OWNER, 1);
+        assert_eq!(world.end(), End::Listed { wholly_free: false });
+        let mut taken: Vec<_> = std::iter::from_fn(|| world.take(OWNER)).collect();
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 3]);
+        assert_eq!(world.end(), End::Full);
+    });
+}
+
+/// The first `by_owner` objects of a full slab of three of which two frees of the owner's are due are freed by it,
+/// the others by others.
+fn freed_with_two_due<F: Family>(by_owner: usize, broken: Broken) {
+    let world = full_with_two_due::<F>(3, broken);
+    let freers: Vec<_> = (by_owner..3).map(|slot| freer(&world, slot)).collect();
+    for slot in 0..by_owner {
+        world.free(OWNER, slot);
+    }
+    for f in freers {
+        f.join().unwrap();
+    }
+    world.sweep(OWNER);
+    assert_eq!(world.end(), End::Released, "nobody can release the slab");
+}
+
+#[test]
+fn the_owner_frees_less_than_is_due() {
+    explore::holds("full, two due, owner one of three", SOME, || {
+        freed_with_two_due::<Exact>(1, Broken::Nothing);
+    });
+}
+
+#[test]
+fn the_owner_frees_what_is_due() {
+    explore::holds("full, two due, owner two of three", TWO, || {
+        freed_with_two_due::<Exact>(2, Broken::Nothing);
+    });
+}
+
+#[test]
+fn a_free_that_was_due_and_is_counted_before_the_flag_is_seen() {
+    explore::fails(
+        "full, two due, counted first",
+        TWO,
+        "Causality violation",
+        || {
+            freed_with_two_due::<Exact>(2, Broken::CountedBeforeFlag);
+        },
+    );
+}
+
+/// Another thread lists a full slab of which the owner has freed less than was due, and the owner goes on with it.
+#[test]
+fn a_slab_that_another_listed_is_taken_up_again() {
+    explore::holds("full, two due, taken up", TWO, || {
+        let world = full_with_two_due::<Exact>(4, Broken::Nothing);
+        let other = freer(&world, 3);
+        world.free(OWNER, 0);
+        let mut taken: Vec<_> = std::iter::from_fn(|| world.take(OWNER)).collect();
+        join([other]);
+        taken.extend(std::iter::from_fn(|| world.take(OWNER)));
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 3], "each slot comes back once");
+        // What it freed before counts for nothing now.
+        world.free(OWNER, 0);
+        assert_eq!(world.end(), End::Full);
+        world.free(OWNER, 1);
+        assert_eq!(world.end(), End::Listed { wholly_free: false });
     });
 }
 

@@ -41,6 +41,11 @@ fn carve(start: u32, slot_bytes: u32) -> u32 {
     ((end - start) / slot_bytes).max(CARVE_OBJS)
 }
 
+/// How many slots of a slab that it left full an owner frees before it lists the slab: a sixteenth.
+fn due(slab: &Slab) -> u32 {
+    slab.capacity.load(Relaxed) / 16
+}
+
 /// Number of the heap that threads without one share.
 pub(crate) const SHARED_NUMBER: u64 = 1;
 
@@ -165,7 +170,7 @@ impl Heap {
     fn change_slab(&'static self, class: Class) -> bool {
         let bin = self.bin(class);
         if let Some(slab) = bin.slab() {
-            match slab.occupancy().mark_full() {
+            match slab.occupancy().mark_full(due(slab)) {
                 MarkFull::Done => fork::note(slab),
                 // Slots came back meanwhile.
                 MarkFull::Pending => return true,
@@ -188,9 +193,10 @@ impl Heap {
         if head.is_null() || !bin.is_still(empty) {
             return None;
         }
-        let n = slab.carved.load(Relaxed) - slab.occupancy().used();
+        let carved = slab.carved.load(Relaxed);
+        let n = carved - slab.occupancy().used_of_current();
         slab.free.store(ptr::null_mut(), Relaxed);
-        slab.occupancy().take_local(n);
+        slab.occupancy().take_local(carved);
         // SAFETY: the list has `n` free slots, which the owner has.
         let next = unsafe { (*head).next };
         Some(bin.fill_behind(empty, head, next, n - 1))
@@ -201,11 +207,11 @@ impl Heap {
     fn refill(bin: &Bin, slab: &'static Slab) -> bool {
         let occupancy = slab.occupancy();
         let free = slab.free.load(Relaxed);
-        let (carved, used) = (slab.carved.load(Relaxed), occupancy.used());
+        let (carved, used) = (slab.carved.load(Relaxed), occupancy.used_of_current());
         if !free.is_null() {
             slab.free.store(ptr::null_mut(), Relaxed);
             bin.fill(free, carved - used);
-            occupancy.take_local(carved - used);
+            occupancy.take_local(carved);
             return true;
         }
         if let Taken::List { head, count } = occupancy.take_remote() {
@@ -224,7 +230,7 @@ impl Heap {
         link_slots(first, bytes as usize, n);
         slab.carved.store(carved + n, Relaxed);
         bin.fill(first.cast(), n);
-        occupancy.take_local(n);
+        occupancy.take_local(used + n);
         true
     }
 
@@ -264,7 +270,7 @@ impl Heap {
         let _guard = self.lock.lock();
         let slab = first_unclaimed(&partial)?;
         partial.remove(slab);
-        slab.occupancy().set_place(Place::Current);
+        slab.occupancy().make_current();
         slab.set_owner(heap, number);
         Some(slab)
     }
@@ -336,11 +342,11 @@ impl Heap {
         }
     }
 
-    /// The owner freed the first slot of a slab that it had left full.
+    /// The owner freed so many slots of a slab that it had left full that it lists it.
     #[cold]
     #[inline(never)]
     pub(crate) fn was_full(&'static self, slab: &'static Slab) {
-        // A slab has at least two slots, so this free was not its last: `emptied` comes later.
+        // This free was not its last: `emptied` comes later.
         let lists = slab.occupancy().clear_full();
         if lists {
             fork::note(slab);

@@ -55,56 +55,56 @@ pub(crate) fn append(head: *mut Slot, n: u32, tail: *mut Slot) {
     unsafe { (*slot).next = tail };
 }
 
-/// The header of a slab: what the owner needs in the first cache line; in the second what others
-/// write, but for a bit of `owner` that they set at most once per stay on a list.
+/// The header of a slab: in the first cache line what changes only while nobody else has the slab, but for a bit of
+/// `owner`; in the second what frees write, the owner's and those of others.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub(crate) struct Slab {
     /// Number of the heap that owns it; 0 while in its chunk. With [`MIXED`] the owner's frees go
     /// the way of everyone else's.
     pub owner: AtomicU64,
-    /// The owner's list of free slots, beside what its bin has taken.
-    pub free: AtomicPtr<Slot>,
-    /// See [`Occupancy`].
-    pub used: AtomicU32,
-    /// Slots that were ever linked into a list since the slab was cut.
-    pub carved: AtomicU32,
     /// See [`Geometry::reciprocal`].
     pub reciprocal: AtomicU64,
     /// Where the ref of slab offset 0 would lie, in bytes.
     pub refs: AtomicUsize,
+    /// The heap that owns it.
+    pub heap: AtomicPtr<Heap>,
     /// Number of slots.
     pub capacity: AtomicU32,
     /// Bytes of one slot.
     pub slot_bytes: AtomicU32,
     /// Index of the class.
     pub class: AtomicU32,
-    /// See [`Occupancy`].
-    pub place: AtomicU32,
-    /// The heap that owns it.
-    pub heap: AtomicPtr<Heap>,
-
-    /// See [`Occupancy`].
-    pub remote: AtomicU64,
-    /// Odd while the slab is cut, released or cleared; whoever makes it odd has it alone.
-    pub generation: AtomicU32,
+    /// Offset of the first slot.
+    pub data_start: AtomicU32,
     /// Bytes of the vector.
     pub ext_bytes: AtomicU32,
-    /// Next on the list that the slab is on.
-    pub next: AtomicPtr<Slab>,
-    /// The one before.
-    pub prev: AtomicPtr<Slab>,
+    /// Odd while the slab is cut, released or cleared; whoever makes it odd has it alone.
+    pub generation: AtomicU32,
+    /// Slots that are on no list since a fork: one per bin of a thread that is gone.
+    pub lost: AtomicU32,
+    spare: AtomicU32,
+
+    /// The owner's list of free slots, beside what its bin has taken.
+    pub free: AtomicPtr<Slot>,
+    /// See [`Occupancy`].
+    pub remote: AtomicU64,
+    /// See [`Occupancy`].
+    pub used: AtomicU32,
+    /// Slots that were ever linked into a list since the slab was cut.
+    pub carved: AtomicU32,
+    /// See [`Occupancy`].
+    pub place: AtomicU32,
+    /// See `noted_free`.
+    pub noted_used: AtomicU32,
     /// What a fork notes: see [`Slab::note_for_fork`].
     pub noted_free: AtomicPtr<Slot>,
     /// See `noted_free`.
     pub noted_remote: AtomicU64,
-    /// See `noted_free`.
-    pub noted_used: AtomicU32,
-    /// Slots that are on no list since a fork: one per bin of a thread that is gone.
-    pub lost: AtomicU32,
-    /// Offset of the first slot.
-    pub data_start: AtomicU32,
-    spare: AtomicU32,
+    /// Next on the list that the slab is on.
+    pub next: AtomicPtr<Slab>,
+    /// The one before.
+    pub prev: AtomicPtr<Slab>,
 }
 
 const _: () = assert!(size_of::<Slab>() == HEADER_BYTES);

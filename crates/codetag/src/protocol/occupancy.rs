@@ -3,8 +3,10 @@
 //! Three words per slab:
 //!
 //! - `used`: slots that the owner took for its bin or handed out and that did not come back by a
-//!   free of the owner's. Written by the owner only. The top bit says that the owner put the slab
-//!   on no list because it was full.
+//!   free of the owner's. Written by the owner only. In two halves, whose sum it is: the owner's frees
+//!   count the lower one down, and do something when it comes to zero. The upper one is zero but in a
+//!   slab that the owner left full, where the lower one is how many frees of its own it waits for before
+//!   it lists the slab: one that came back with a single slot would be full again at the next allocation.
 //! - `place`: where the slab is. Written by its owner, or by whoever holds the lock of the heap
 //!   whose list it is on.
 //! - `remote`: the list of slots that other threads freed and its length, two flags: FULL (the
@@ -15,14 +17,15 @@
 //! Invariants: `used >= remote.count` always, so `used == 0` leaves nothing remote and no claim.
 //! `used` only falls while the slab is not its owner's current one. A thread touches the header
 //! after a remote push only if the push cleared FULL or set CLAIM; while either holds, nobody else
-//! releases the slab. The owner touches it after a free of its own only if that brought `used` to
-//! zero or cleared FULL: else what is left may be on the remote list, and the slab be gone.
+//! releases the slab. The owner touches it after a free of its own only if that brought the lower half
+//! of `used` to zero: else what is left may be on the remote list, and the slab be gone.
 
 use super::{Atomics, Word32, Word64};
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-const USED_FULL: u32 = 1 << 31;
+const USED_APART_SHIFT: u32 = 16;
+const USED_COUNTED: u32 = (1 << USED_APART_SHIFT) - 1;
 const FULL: u64 = 1 << 62;
 const CLAIM: u64 = 1 << 63;
 const COUNT_SHIFT: u32 = 32;
@@ -37,6 +40,11 @@ const fn count(word: u64) -> u32 {
 
 const fn head(word: u64) -> u32 {
     word as u32
+}
+
+/// What a word of `used` says.
+const fn total(word: u32) -> u32 {
+    (word & USED_COUNTED) + (word >> USED_APART_SHIFT)
 }
 
 /// Where a slab is.
@@ -85,7 +93,8 @@ pub enum LocalFree {
     Quiet,
     /// The last taken slot came back.
     Empty,
-    /// The first slot of a slab that was left full came back: see [`Occupancy::clear_full`].
+    /// So many slots of a slab that was left full came back that it is to be listed: see
+    /// [`Occupancy::clear_full`].
     WasFull,
 }
 
@@ -160,7 +169,7 @@ impl<A: Atomics> Occupancy<'_, A> {
     /// Slots taken, those on the remote list included.
     #[inline]
     pub fn used(&self) -> u32 {
-        self.used.load(Acquire) & !USED_FULL
+        total(self.used.load(Acquire))
     }
 
     /// Slots on the remote list.
@@ -181,6 +190,19 @@ impl<A: Atomics> Occupancy<'_, A> {
         self.place.store(place as u32, Release);
     }
 
+    /// The owner takes its slots from this slab from now on.
+    pub fn make_current(&self) {
+        self.used.store(total(self.used.load(Relaxed)), Release);
+        self.set_place(Place::Current);
+    }
+
+    /// Slots taken of the slab that the owner takes its slots from, as only the owner may ask.
+    #[inline(always)]
+    pub fn used_of_current(&self) -> u32 {
+        // Nothing stands apart.
+        self.used.load(Relaxed)
+    }
+
     /// Nothing taken, nothing remote. The caller owns the slab alone.
     pub fn reset(&self, place: Place) {
         self.remote.store(0, Relaxed);
@@ -188,30 +210,29 @@ impl<A: Atomics> Occupancy<'_, A> {
         self.set_place(place);
     }
 
-    /// The owner took `n` more slots for its bin.
-    #[inline]
-    pub fn take_local(&self, n: u32) {
-        self.used
-            .store(self.used.load(Relaxed).wrapping_add(n), Release);
+    /// The owner took more slots of its current slab for its bin: `used` of them are taken now.
+    #[inline(always)]
+    pub fn take_local(&self, used: u32) {
+        self.used.store(used, Release);
     }
 
     /// The owner gives back `n` slots that were never handed out.
     pub fn return_local(&self, n: u32) {
         self.used
-            .store(self.used.load(Relaxed).wrapping_sub(n), Release);
+            .store(total(self.used.load(Relaxed)).wrapping_sub(n), Release);
     }
 
     /// The owner freed one slot and linked it into its own list. [`LocalFree::WasFull`] is not
     /// counted yet: [`Occupancy::clear_full`] does that.
     #[inline(always)]
     pub fn local_free(&self) -> LocalFree {
-        let used = self.used.load(Relaxed).wrapping_sub(1);
-        // One test for both rare cases: zero, and negative for a slab that was left full.
-        if used.cast_signed() > 0 {
-            self.used.store(used, Release);
+        let word = self.used.load(Relaxed).wrapping_sub(1);
+        // One test for both rare cases.
+        if word & USED_COUNTED != 0 {
+            self.used.store(word, Release);
             LocalFree::Quiet
-        } else if used == 0 {
-            self.used.store(used, Release);
+        } else if word == 0 {
+            self.used.store(word, Release);
             LocalFree::Empty
         } else {
             LocalFree::WasFull
@@ -272,11 +293,15 @@ impl<A: Atomics> Occupancy<'_, A> {
         }
     }
 
-    /// The owner leaves its current slab, all of whose slots are taken.
-    pub fn mark_full(&self) -> MarkFull {
-        let used = self.used.load(Relaxed);
+    /// The owner leaves its current slab, all of whose slots are taken. It lists the slab when it has freed `due`
+    /// of them, another thread as soon as it frees one.
+    pub fn mark_full(&self, due: u32) -> MarkFull {
+        let used = total(self.used.load(Relaxed));
+        // One stays behind: the free that lists the slab is not its last.
+        let due = due.min(used.saturating_sub(1)).max(1);
         // Before the flag: whoever clears it lists the slab at once.
-        self.used.store(used | USED_FULL, Release);
+        self.used
+            .store((used - due) << USED_APART_SHIFT | due, Release);
         self.set_place(Place::Full);
         let mut word = self.remote.load(Relaxed);
         loop {
@@ -308,7 +333,7 @@ impl<A: Atomics> Occupancy<'_, A> {
     pub fn clear_full(&self) -> bool {
         // First the flag: as long as the free is not counted the slab cannot be released.
         let lists = self.remote.fetch_and(!FULL, AcqRel) & FULL != 0;
-        let used = self.used.load(Relaxed) & !USED_FULL;
+        let used = total(self.used.load(Relaxed));
         self.used.store(used.wrapping_sub(1), Release);
         lists
     }
@@ -340,7 +365,7 @@ impl<A: Atomics> Occupancy<'_, A> {
     /// In a forked child, of a slab whose owner is gone: what was noted of the words before the fork holds.
     /// No flag is left, nor a claim; the caller finds the slab a place.
     pub fn go_back_and_leave_lists(&self, used: u32, remote: u64) {
-        self.used.store(used & !USED_FULL, Relaxed);
+        self.used.store(total(used), Relaxed);
         self.remote.store(remote & !(FULL | CLAIM), Relaxed);
     }
 
@@ -394,7 +419,7 @@ mod tests {
             let words = Self::default();
             words.view().reset(Place::Current);
             words.view().take_local(slots);
-            assert_eq!(words.view().mark_full(), MarkFull::Done);
+            assert_eq!(words.view().mark_full(1), MarkFull::Done);
             words
         }
 
@@ -436,6 +461,47 @@ mod tests {
         assert!(!slab.resolve_claim());
         slab.set_place(Place::Partial);
         assert_eq!(slab.wholly_free(), WhollyFree::Yes);
+    }
+
+    #[test]
+    fn the_owner_lists_a_full_slab_when_so_many_are_free_as_are_due() {
+        for (slots, due, passing) in [(40, 3, 2), (40, 0, 0), (4, 9, 2), (2, 5, 0)] {
+            let words = Words::default();
+            let slab = words.view();
+            slab.reset(Place::Current);
+            slab.take_local(slots);
+            assert_eq!(slab.mark_full(due), MarkFull::Done);
+            for n in 1..=passing {
+                assert_eq!(slab.local_free(), LocalFree::Quiet, "{n} of {due}");
+                assert_eq!((slab.used(), slab.place()), (slots - n, Place::Full));
+            }
+            assert_eq!(slab.local_free(), LocalFree::WasFull);
+            assert_eq!(slab.used(), slots - passing, "counted by the next call");
+            assert!(slab.clear_full());
+            assert_eq!(slab.used(), slots - passing - 1);
+            for _ in 2..slots - passing {
+                assert_eq!(slab.local_free(), LocalFree::Quiet);
+            }
+            assert_eq!(slab.local_free(), LocalFree::Empty);
+        }
+    }
+
+    #[test]
+    fn a_slab_that_is_taken_up_again_counts_as_before() {
+        let words = Words::default();
+        let slab = words.view();
+        slab.reset(Place::Current);
+        slab.take_local(8);
+        assert_eq!(slab.mark_full(4), MarkFull::Done);
+        assert_eq!(slab.local_free(), LocalFree::Quiet);
+        assert_eq!(slab.push_remote(0, |_| ()), Pushed::Woke);
+        slab.set_place(Place::Partial);
+        slab.make_current();
+        assert_eq!(slab.used_of_current(), 7);
+        for _ in 0..6 {
+            assert_eq!(slab.local_free(), LocalFree::Quiet);
+        }
+        assert_eq!(slab.local_free(), LocalFree::Empty);
     }
 
     #[test]

@@ -77,7 +77,8 @@ impl Heap {
         if has_slots {
             SHARED.list(slab, chunk::give);
         } else {
-            occupancy.mark_full();
+            // Nobody frees as the owner of the shared heap's.
+            occupancy.mark_full(1);
         }
     }
 
