@@ -243,8 +243,9 @@ fn notes(options: &Options, rows: &[Row]) -> Vec<String> {
     };
     let mut notes = vec![
         format!(
-            "{} rounds of all rows in turn{}, in each the fastest of {} repeats per workload and size. Ratios are taken \
-             within a round (over sizes their geometric mean); p50 and interval are over the rounds.",
+            "{} rounds of all rows in turn{}, in each the fastest of {} repeats per workload and size, and another link \
+             order. Ratios are taken within a round (over sizes their geometric mean); p50 and interval are over the \
+             rounds.",
             scale.rounds,
             if rows.iter().any(|row| row.kind == Kind::Profiler) {
                 format!(
@@ -262,7 +263,7 @@ fn notes(options: &Options, rows: &[Row]) -> Vec<String> {
         format!(
             "Counts are of the smaller inputs. L1 I-cache misses by Valgrind's simulator, with this machine's caches, \
              are medians and ranges over link orders by seeds 1, 2, …: codetag's rows in {}, other allocators in {}, \
-             profilers in {}.",
+             profilers in {}. Times are of these and the linker's own.",
             orders(own),
             orders(plain),
             orders(profiler)
