@@ -37,11 +37,13 @@ impl Output {
     }
 
     /// The command will end with status 1, for what it has said already.
+    #[cfg(all(target_os = "linux", not(codetag_portable)))]
     pub(crate) fn incomplete(&mut self) {
         self.status = self.status.max(1);
     }
 
     /// The command was told to end by Ctrl-C or a signal like it, and will end with status 130.
+    #[cfg(all(target_os = "linux", not(codetag_portable)))]
     pub(crate) fn interrupted(&mut self) {
         self.status = 130;
     }

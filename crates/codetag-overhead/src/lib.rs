@@ -13,45 +13,47 @@
 pub mod objsize;
 pub mod stats;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod budget;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod cache;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod callgrind;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod cargo;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod chart;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod child;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod config;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod counting;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod figures;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod machine;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod perf;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod progress;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod project;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod report;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod results;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod rounds;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod said;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod text;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod tree;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
+mod turn;
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod user;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod workloads;

@@ -13,6 +13,7 @@ use crate::results::{Measured, Results};
 use crate::rounds::{self, Scale};
 use crate::text::{self, Pair};
 use crate::tree::Tree;
+use crate::turn::Turn;
 use crate::workloads::Plan;
 use std::path::PathBuf;
 
@@ -46,6 +47,8 @@ pub struct Prepared {
     errors: Vec<String>,
     notes: Vec<String>,
     machine: Machine,
+    /// Nobody else builds or measures here.
+    _turn: Turn,
 }
 
 impl Prepared {
@@ -74,6 +77,7 @@ impl Prepared {
 /// A sentence, if nothing can be measured at all: no such row or workload, or not even the base can be built.
 pub fn prepare(options: &Options) -> Result<Prepared, String> {
     let rows = rows(&options.rows)?;
+    let turn = Turn::wait(&options.tree.target)?;
     let machine = Machine::here(&options.command);
     let mut results = Results(
         rows.iter()
@@ -99,6 +103,7 @@ pub fn prepare(options: &Options) -> Result<Prepared, String> {
         errors,
         notes,
         machine,
+        _turn: turn,
     })
 }
 

@@ -5,18 +5,18 @@ use std::io;
 
 /// Declares the modules and the enum that clap reads the subcommands' names from.
 macro_rules! table {
-    ($($name:ident => $module:ident,)+) => {
-        $(mod $module;)+
+    ($($(#[$when:meta])* $name:ident => $module:ident,)+) => {
+        $($(#[$when])* mod $module;)+
 
         #[derive(Debug, clap::Subcommand)]
         pub(crate) enum Command {
-            $($name($module::Args),)+
+            $($(#[$when])* $name($module::Args),)+
         }
 
         impl Command {
             pub(crate) fn run(self, out: &mut Output) -> io::Result<()> {
                 match self {
-                    $(Self::$name(args) => args.run(out),)+
+                    $($(#[$when])* Self::$name(args) => args.run(out),)+
                 }
             }
         }
@@ -26,6 +26,7 @@ macro_rules! table {
 table! {
     Lab => lab,
     Size => size,
+    #[cfg(all(target_os = "linux", not(codetag_portable)))]
     Overhead => overhead,
     Show => show,
     Diff => diff,

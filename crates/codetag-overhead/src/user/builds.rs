@@ -6,6 +6,7 @@ use crate::child;
 use crate::objsize::Measured as Object;
 use crate::progress::Progress;
 use crate::report::sizes;
+use crate::turn::Turn;
 use serde_json::Value;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -54,7 +55,7 @@ pub struct Package {
 }
 
 /// The binaries; the first of two is always that with tags off.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Built {
     pub(super) paths: [PathBuf; 2],
     /// Both again in other link orders.
@@ -63,11 +64,14 @@ pub(super) struct Built {
     /// What is kept of the runs.
     pub(super) dir: PathBuf,
     pub(super) notes: Vec<String>,
+    /// Nobody else builds or measures there.
+    _turn: Turn,
 }
 
 pub(super) fn build(options: &Options) -> Result<Built, UserError> {
     let package = &options.package;
     let cargo = Cargo::new(package)?;
+    let turn = Turn::wait(&cargo.dir).map_err(UserError::Files)?;
     let progress = Progress::new("building", 2 * (1 + options.orders as usize));
     let name = package.target.name();
     let both = |seed| -> Result<[PathBuf; 2], String> {
@@ -103,6 +107,7 @@ pub(super) fn build(options: &Options) -> Result<Built, UserError> {
         objects,
         dir: cargo.dir,
         notes,
+        _turn: turn,
     })
 }
 

@@ -1,0 +1,106 @@
+//! One measurement at a time below one target directory: two would measure each other, and write over each other's
+//! binaries and outputs.
+
+use crate::child;
+use crate::progress::Progress;
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// Between two looks whether this process is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The turn of this process, until it is dropped. A process that dies gives it back.
+#[derive(Debug)]
+pub(crate) struct Turn(#[expect(dead_code, reason = "locked as long as it is open")] Option<File>);
+
+impl Turn {
+    /// Waits until no other process measures what is built in `dir`, which is made if need be. Waits no longer when
+    /// this process is to end.
+    ///
+    /// # Errors
+    ///
+    /// A sentence: there can be no file in `dir`.
+    pub(crate) fn wait(dir: &Path) -> Result<Self, String> {
+        let mut progress = None;
+        Self::wait_saying(dir, || {
+            progress.get_or_insert_with(|| {
+                Progress::new(
+                    &format!("waiting for another measurement in {}", dir.display()),
+                    1,
+                )
+            });
+        })
+    }
+
+    /// Calls `waits` each time that it was not there yet.
+    fn wait_saying(dir: &Path, mut waits: impl FnMut()) -> Result<Self, String> {
+        let path = dir.join("lock");
+        let sentence = |error| format!("{}: {error}", path.display());
+        fs::create_dir_all(dir).map_err(sentence)?;
+        let file = File::create(&path).map_err(sentence)?;
+        if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            // On a file system without locks as if nobody else measured.
+            return Ok(Self(Some(file)));
+        }
+        let (sender, turn) = mpsc::channel();
+        // Ends with this process at the latest.
+        thread::spawn(move || {
+            let _ = file.lock();
+            // Where nobody waits any more, the file is closed.
+            let _ = sender.send(file);
+        });
+        loop {
+            match turn.recv_timeout(LOOK) {
+                Ok(file) => return Ok(Self(Some(file))),
+                Err(_) if child::is_interrupted() => return Ok(Self(None)),
+                Err(_) => waits(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Turn;
+    use std::fs;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    #[test]
+    fn the_second_has_its_turn_after_the_first() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let inner = dir.path().join("target/overhead");
+        let first = Turn::wait(&inner).expect("a turn");
+        let (sender, receiver) = channel();
+        let second = thread::spawn({
+            let inner = inner.clone();
+            move || {
+                let turn = Turn::wait_saying(&inner, || {
+                    let _ = sender.send("waits");
+                });
+                let _ = sender.send("has it");
+                turn
+            }
+        });
+        // However often it looks, it does not have it.
+        for _ in 0..3 {
+            assert_eq!(receiver.recv(), Ok("waits"));
+        }
+        drop(first);
+        assert_eq!(receiver.iter().last(), Some("has it"));
+        drop(second.join().expect("no panic").expect("a turn"));
+        Turn::wait_saying(&inner, || panic!("nobody has it")).expect("a turn");
+    }
+
+    #[test]
+    fn where_no_file_can_be_there_is_an_error() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("file");
+        fs::write(&file, "").expect("a file");
+        let error = Turn::wait(&file).expect_err("no directory");
+        assert!(error.starts_with(&file.display().to_string()), "{error}");
+    }
+}
