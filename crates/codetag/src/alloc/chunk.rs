@@ -158,10 +158,15 @@ impl Chunk {
     }
 }
 
+/// With so many chunks, 32 MiB, further ones are of huge pages: one page fault for 512, and fewer misses of the TLB, for at
+/// most a sixteenth more memory.
+const HUGE_FROM: u32 = 16;
+
 /// Gets a chunk from the inner allocator and lists it.
 fn obtain() -> Option<&'static Chunk> {
+    let in_huge_pages = CHUNKS.count.load(Relaxed) >= HUGE_FROM;
     // SAFETY: a chunk's layout is not of zero size.
-    let at = change::outside(|| unsafe { inner::alloc_chunk(LAYOUT) });
+    let at = change::outside(|| unsafe { inner::alloc_chunk(LAYOUT, in_huge_pages) });
     if at.is_null() {
         return None;
     }
@@ -341,6 +346,11 @@ pub(crate) fn shrink() -> usize {
 /// Gives the pages of the slabs in `mask` to the system. Under the lock, so that none is cut.
 fn return_pages(chunk: &Chunk, mut mask: u32) -> usize {
     let mut bytes = 0;
+    if mask != 0 {
+        // Else the system may make huge pages of what is left, and give back what was taken.
+        // SAFETY: the chunk is mapped.
+        unsafe { inner::forgo_huge_pages(chunk.at(), CHUNK_BYTES) };
+    }
     while mask != 0 {
         let first = mask.trailing_zeros();
         let run = (mask >> first).trailing_ones();

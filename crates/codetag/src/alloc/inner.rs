@@ -113,12 +113,29 @@ pub(crate) unsafe fn alloc(layout: Layout, zeroed: bool) -> *mut u8 {
 /// # Safety
 ///
 /// As of [`GlobalAlloc::alloc`].
-pub(crate) unsafe fn alloc_chunk(layout: Layout) -> *mut u8 {
+pub(crate) unsafe fn alloc_chunk(layout: Layout, in_huge_pages: bool) -> *mut u8 {
     if sys::MAPS_ALIGNED && IS_SYSTEM.load(Relaxed) {
-        return sys::map_aligned(layout);
+        let at = sys::map_aligned(layout);
+        if in_huge_pages && !at.is_null() {
+            // SAFETY: mapped just now.
+            unsafe { sys::want_huge_pages(at, layout.size(), true) };
+        }
+        return at;
     }
     // SAFETY: as the caller's.
     unsafe { alloc(layout, false) }
+}
+
+/// Asks for no huge pages in a chunk any more.
+///
+/// # Safety
+///
+/// The range is page-aligned and mapped.
+pub(crate) unsafe fn forgo_huge_pages(at: *mut u8, bytes: usize) {
+    if sys::MAPS_ALIGNED && IS_SYSTEM.load(Relaxed) {
+        // SAFETY: as the caller's.
+        unsafe { sys::want_huge_pages(at, bytes, false) };
+    }
 }
 
 /// Gives back what [`alloc_chunk`] returned.

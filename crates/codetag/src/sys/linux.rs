@@ -81,6 +81,21 @@ pub(crate) unsafe fn release_pages(at: *mut u8, bytes: usize) -> bool {
     unsafe { libc::madvise(at.cast(), bytes, libc::MADV_DONTNEED) == 0 }
 }
 
+/// Asks for huge pages in a range, or for none any more. A system that knows none goes on without.
+///
+/// # Safety
+///
+/// The range is page-aligned and mapped.
+pub(crate) unsafe fn want_huge_pages(at: *mut u8, bytes: usize, wanted: bool) {
+    let advice = if wanted {
+        libc::MADV_HUGEPAGE
+    } else {
+        libc::MADV_NOHUGEPAGE
+    };
+    // SAFETY: as the caller's; it changes no content.
+    unsafe { libc::madvise(at.cast(), bytes, advice) };
+}
+
 const MEMBARRIER_PRIVATE_EXPEDITED_SYNC_CORE: libc::c_int = 1 << 5;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: libc::c_int = 1 << 6;
 

@@ -48,6 +48,13 @@ pub(crate) unsafe fn release_pages(_at: *mut u8, _bytes: usize) -> bool {
     false
 }
 
+/// Does nothing here.
+///
+/// # Safety
+///
+/// None; the signature is that of the other platforms.
+pub(crate) unsafe fn want_huge_pages(_at: *mut u8, _bytes: usize, _wanted: bool) {}
+
 /// Says that there is no barrier over all threads here.
 pub(crate) fn barrier_all_threads() -> bool {
     false
