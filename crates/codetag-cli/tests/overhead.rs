@@ -1,6 +1,6 @@
 //! `codetag overhead` for a program of somebody's, and what it says of wrong use.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", not(codetag_portable)))]
 #![forbid(unsafe_code)]
 
 use serde_json::Value;

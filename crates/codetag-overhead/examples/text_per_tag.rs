@@ -12,7 +12,7 @@ fn main() -> std::process::ExitCode {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 fn run() -> Result<(), String> {
     use codetag_overhead::progress::Progress;
     use codetag_overhead::text::{self, Profile};
@@ -45,7 +45,7 @@ fn run() -> Result<(), String> {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(codetag_portable))))]
 fn run() -> Result<(), String> {
     Err("sizes are measured on Linux only".to_owned())
 }

@@ -121,7 +121,7 @@ pub fn time(
                 let takes_part =
                     row.kind != Kind::Profiler || round.is_multiple_of(scale.profilers_every);
                 if takes_part && !measured.has_failed(unit) {
-                    match sample(row, linked(measured, round), unit, scale) {
+                    match sample(row, linked(measured, turn(row, round, scale)), unit, scale) {
                         Err(error) => measured.fail(Some(unit), error),
                         Ok(None) => return round.saturating_sub(1),
                         Ok(Some(said)) => {
@@ -140,9 +140,17 @@ pub fn time(
     scale.rounds
 }
 
-/// The binary of a row for a round: the linker's own order and the others in turn.
-fn linked(measured: &Measured, round: usize) -> &Path {
-    match round.saturating_sub(1) % (measured.orders.len() + 1) {
+/// How often a row took part so far, this round included.
+fn turn(row: &Row, round: usize, scale: &Scale) -> usize {
+    match row.kind {
+        Kind::Profiler => round / scale.profilers_every,
+        Kind::Own | Kind::Plain => round,
+    }
+}
+
+/// The binary of a row for its turn: the linker's own order and the others one after the other.
+fn linked(measured: &Measured, turn: usize) -> &Path {
+    match turn.saturating_sub(1) % (measured.orders.len() + 1) {
         0 => &measured.path,
         n => &measured.orders[n - 1].1,
     }

@@ -21,6 +21,7 @@ use super::fork;
 use super::heap::Heap;
 use super::inner;
 use super::slab::{HEADER_BYTES, Slab};
+use super::thread;
 use crate::protocol::{Place, SpinLock};
 use crate::sys;
 use core::alloc::Layout;
@@ -158,13 +159,28 @@ impl Chunk {
     }
 }
 
-/// With so many chunks, 32 MiB, further ones are of huge pages: one page fault for 512, and fewer misses of the TLB, for at
-/// most a sixteenth more memory.
-const HUGE_FROM: u32 = 16;
+/// With so many chunks, 32 MiB, further ones are of huge pages: one page fault for 512, and fewer misses of the TLB, for a
+/// sixteenth more memory.
+const HUGE_FROM: usize = 16;
+
+/// And so many more for each further thread that has a heap: a slab is cut for each class that the thread uses, most of
+/// them hardly touched, and in a huge page they would be in memory whole.
+const HUGE_PER_HEAP: usize = 8;
+
+fn is_to_be_huge() -> bool {
+    let chunks = CHUNKS.count.load(Relaxed) as usize;
+    // The walk over the heaps is not for small programs.
+    chunks >= HUGE_FROM && {
+        // The first one is the shared one.
+        let own = thread::heaps().skip(1);
+        let heaps = own.filter(|heap| heap.number() != 0).count();
+        chunks >= HUGE_FROM + HUGE_PER_HEAP * heaps.saturating_sub(1)
+    }
+}
 
 /// Gets a chunk from the inner allocator and lists it.
 fn obtain() -> Option<&'static Chunk> {
-    let in_huge_pages = CHUNKS.count.load(Relaxed) >= HUGE_FROM;
+    let in_huge_pages = is_to_be_huge();
     // SAFETY: a chunk's layout is not of zero size.
     let at = change::outside(|| unsafe { inner::alloc_chunk(LAYOUT, in_huge_pages) });
     if at.is_null() {

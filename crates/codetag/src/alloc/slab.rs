@@ -55,8 +55,8 @@ pub(crate) fn append(head: *mut Slot, n: u32, tail: *mut Slot) {
     unsafe { (*slot).next = tail };
 }
 
-/// The header of a slab: in the first cache line what changes only while nobody else has the slab, but for a bit of
-/// `owner`; in the second what frees write, the owner's and those of others.
+/// The header of a slab: in the first cache line what every free reads and only a slab that changes hands, a bit of `owner`
+/// and a change of all vectors write; in the second what frees write, the owner's and those of others.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub(crate) struct Slab {
@@ -108,6 +108,7 @@ pub(crate) struct Slab {
 }
 
 const _: () = assert!(size_of::<Slab>() == HEADER_BYTES);
+const _: () = assert!(core::mem::offset_of!(Slab, free) == 64);
 
 /// In [`Slab::owner`]: others have freed slots of this slab since its owner left it. Then all frees
 /// come through the remote list, and whoever brings the last one sees that it is the last.

@@ -17,8 +17,8 @@
 //! Invariants: `used >= remote.count` always, so `used == 0` leaves nothing remote and no claim.
 //! `used` only falls while the slab is not its owner's current one. A thread touches the header
 //! after a remote push only if the push cleared FULL or set CLAIM; while either holds, nobody else
-//! releases the slab. The owner touches it after a free of its own only if that brought the lower half
-//! of `used` to zero: else what is left may be on the remote list, and the slab be gone.
+//! releases the slab. The owner touches it after a free of its own only if that brought `used` to
+//! zero or cleared FULL: else what is left may be on the remote list, and the slab be gone.
 
 use super::{Atomics, Word32, Word64};
 use core::fmt;
