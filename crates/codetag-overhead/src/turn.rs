@@ -22,7 +22,7 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// A sentence: there can be no file in `dir`.
+    /// A sentence: `dir` cannot be made or opened.
     pub(crate) fn wait(dir: &Path) -> Result<Self, String> {
         let mut progress = None;
         Self::wait_saying(dir, || {
@@ -37,10 +37,10 @@ impl Turn {
 
     /// Calls `waits` each time that it was not there yet.
     fn wait_saying(dir: &Path, mut waits: impl FnMut()) -> Result<Self, String> {
-        let path = dir.join("lock");
-        let sentence = |error| format!("{}: {error}", path.display());
+        let sentence = |error| format!("{}: {error}", dir.display());
         fs::create_dir_all(dir).map_err(sentence)?;
-        let file = File::create(&path).map_err(sentence)?;
+        // The directory itself is locked, so that no file is left.
+        let file = File::open(dir).map_err(sentence)?;
         if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             // On a file system without locks as if nobody else measured.
             return Ok(Self(Some(file)));
