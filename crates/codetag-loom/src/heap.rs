@@ -46,7 +46,7 @@ pub enum Broken {
     NoSecondLook,
     /// Who looks does so by a load of each word.
     LookByLoad,
-    /// The owner's first free of a full slab is counted before the flag is cleared.
+    /// The free that makes the owner list a full slab is counted before the flag is cleared.
     CountedBeforeFlag,
     /// A slab is marked full before the owner's words say so.
     FlagBeforeWords,

@@ -6,6 +6,8 @@
 use codetag::{Snapshot, TagAlloc};
 use std::fs;
 use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
 
 #[global_allocator]
 static ALLOC: TagAlloc = TagAlloc::system();
@@ -39,12 +41,37 @@ fn chunks() -> u64 {
     heap.obtained_bytes.saturating_sub(heap.large_objects_bytes) / CHUNK_BYTES
 }
 
+/// Slabs of which little is touched stay so.
+fn many_threads_with_many_classes_have_none() {
+    const THREADS: usize = 48;
+    let gate = &Barrier::new(THREADS + 1);
+    let seen = thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let held: Vec<Vec<u8>> = (1..=40).map(|n| Vec::with_capacity(n * 24)).collect();
+                gate.wait();
+                gate.wait();
+                drop(held);
+            });
+        }
+        gate.wait();
+        // Asserted when nobody waits any more.
+        let seen = (chunks(), bytes_flagged("hg"));
+        gate.wait();
+        seen
+    });
+    codetag::shrink();
+    assert!(seen.0 > SMALL_PAGE_CHUNKS, "{} chunks", seen.0);
+    assert_eq!(seen.1, 0);
+}
+
 #[test]
 fn a_large_heap_is_of_huge_pages_until_it_is_shrunk() {
     if !Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
         println!("this system has no huge pages to ask for");
         return;
     }
+    many_threads_with_many_classes_have_none();
     let few: Vec<_> = (0..4_000).map(|n| Box::new([n; 256])).collect();
     assert!(chunks() < SMALL_PAGE_CHUNKS);
     assert_eq!(bytes_flagged("hg"), 0);

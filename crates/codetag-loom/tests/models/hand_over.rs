@@ -217,6 +217,34 @@ fn a_slab_that_another_listed_is_taken_up_again() {
     });
 }
 
+/// The owner of a full slab of which it has freed less than was due ends, while another frees an object; a third
+/// thread goes on with the slab.
+#[test]
+fn a_full_slab_with_free_slots_changes_hands() {
+    explore::holds("full, two due, owner ends", TWO, || {
+        let world = full_with_two_due::<Exact>(4, Broken::Nothing);
+        world.free(OWNER, 0);
+        let other = freer(&world, 3);
+        world.hand_over(OWNER);
+        join([other]);
+        let mut taken: Vec<_> = std::iter::from_fn(|| world.take(OTHER)).collect();
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 3], "each slot comes back once");
+        assert_eq!(world.end(), End::Full);
+    });
+}
+
+/// With the owner's free long done, nobody has to sweep.
+#[test]
+fn the_last_of_two_releases_a_full_slab_that_waited() {
+    explore::holds("full, two due, one freed before", SOME, || {
+        let world = full_with_two_due::<Exact>(3, Broken::Nothing);
+        world.free(OWNER, 0);
+        join([freer(&world, 1), freer(&world, 2)]);
+        assert_eq!(world.end(), End::Released, "nobody released the slab");
+    });
+}
+
 #[test]
 fn a_free_that_is_counted_before_the_flag_is_seen() {
     explore::fails("full, counted first", SOME, "Causality violation", || {

@@ -348,8 +348,9 @@ impl Heap {
     pub(crate) fn was_full(&'static self, slab: &'static Slab) {
         // This free was not its last: `emptied` comes later.
         let lists = slab.occupancy().clear_full();
+        // Whoever lists it: a free of another thread's that cleared the flag may not have been noted.
+        fork::note(slab);
         if lists {
-            fork::note(slab);
             self.list(slab, chunk::give);
         }
     }
