@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -71,14 +72,23 @@ fn main() {
             serve(port);
         }
         ["pid"] => println!("{}", std::process::id()),
+        ["enable"] => codetag::enable().unwrap_or_else(|error| eprintln!("{error}")),
+        ["remove", path] => std::fs::remove_dir_all(path).unwrap_or(()),
+        ["fail"] => {
+            eprintln!("{}", "x".repeat(1 << 20));
+            std::process::exit(3);
+        }
         ["env"] => println!("{:?}", std::env::var("CODETAG")),
         ["interrupt", calls] => {
             let mut file = std::fs::File::options().create(true).append(true).open(calls).expect("a file");
             file.write_all(b"x").expect("written");
             if file.metadata().expect("a file").len() >= 6 {
                 let parent = std::os::unix::process::parent_id().to_string();
-                let status = std::process::Command::new("kill").args(["-INT", &parent]).status();
-                assert!(status.expect("kill runs").success());
+                // As `timeout` does it: one to the process and one to its group.
+                for signal in ["-INT", "-TERM"] {
+                    let status = std::process::Command::new("kill").args([signal, &parent]).status();
+                    assert!(status.expect("kill runs").success());
+                }
                 std::thread::park();
             }
         }
@@ -116,9 +126,10 @@ fn codetag(args: &[&str]) -> Command {
     command
 }
 
+static ONE: Mutex<()> = Mutex::new(());
+
 /// For the app, in few rounds. One at a time, since what a program writes is kept under its name.
 fn measure(bin: &str, args: &[&str]) -> Output {
-    static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let all = [
         &[
@@ -336,6 +347,81 @@ fn an_interrupt_prints_what_was_finished() {
         "{said}"
     );
     assert!(said.contains("\nBytes of the binaries\n"), "{said}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn a_state_that_the_program_chose_itself_is_said_in_short_beside_the_file() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("report.json").display().to_string();
+    let args = ["--rounds", "1", "--format", "json", "-o", &file, "--"];
+    let output = measure("app", &[&args[..], &["enable"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let due = "default-off: not confirmed: its state at the end was on, and off was due: leave codetag::enable() out";
+    let said = text(&output.stderr);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let missing = format!("codetag: {file}: figures are missing: {due}");
+    assert!(said.starts_with(&missing), "{said}");
+    let report: Value = serde_json::from_slice(&fs::read(&file).expect("a file")).expect("JSON");
+    assert_eq!(errors(&report).len(), 1);
+    assert!(errors(&report)[0].starts_with(due), "{report}");
+
+    // Each row quotes what the program said, its start alone, and not the page behind it.
+    let output = measure("app", &[&args[..], &["fail"]].concat());
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let quoted = format!(
+        "exit status: 3: {}… (and 3 more, in the report)\n",
+        "x".repeat(200)
+    );
+    assert!(said.ends_with(&quoted), "{said}");
+}
+
+#[test]
+fn a_report_that_cannot_be_saved_is_printed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let inner = dir.path().join("inner");
+    fs::create_dir(&inner).expect("a directory");
+    let [inner, file] = [&inner, &inner.join("report.csv")].map(|path| path.display().to_string());
+    let args = [
+        "--rounds", "1", "--format", "csv", "-o", &file, "--", "remove", &inner,
+    ];
+    let output = measure("app", &args);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("report.csv: No such file"),
+        "{output:?}"
+    );
+    assert!(
+        text(&output.stdout).contains("\ntime,enabled,,wall time,"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_second_measurement_says_that_it_waits() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = app().join("target/codetag-overhead");
+    fs::create_dir_all(&dir).expect("a directory");
+    let turn = fs::File::open(&dir).expect("it is there");
+    turn.lock().expect("nobody else has it");
+    let mut command = codetag(&["--manifest-path", "Cargo.toml", "--bin", "none"]);
+    let mut child = command
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("codetag runs");
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let first = said.next().expect("a line").expect("UTF-8");
+    let waits = format!(
+        "codetag: waiting for another measurement in {}",
+        dir.display()
+    );
+    assert_eq!(first, waits);
+    drop(turn);
+    // It goes on, and there is no such program.
+    let second = said.next().expect("a line").expect("UTF-8");
+    assert!(second.contains("no bin target named `none`"), "{second}");
+    assert_eq!(child.wait().expect("an end").code(), Some(1));
 }
 
 #[test]
@@ -381,6 +467,30 @@ fn wrong_use_is_told_before_anything_runs() {
         ),
         (&["-o", "/no/such/folder/x"], 2, "No such file"),
         (&["--chart", "/"], 2, "directory"),
+        (
+            &["-o", "x", "--chart", "./x"],
+            2,
+            "x: is both the report and the chart",
+        ),
+        (
+            &["--manifest-path", "Cargo.toml", "--bin", ""],
+            2,
+            "--bin <NAME>",
+        ),
+        (
+            &[
+                "--manifest-path",
+                "Cargo.toml",
+                "--bin",
+                "app",
+                "--load",
+                "true",
+                "--ready",
+                "localhost",
+            ],
+            2,
+            "is not HOST:PORT",
+        ),
     ] {
         let output = codetag(args).output().expect("codetag runs");
         let said = text(&output.stderr);

@@ -67,6 +67,8 @@ pub fn wrap(command: &Command, out: &Path, measured: Option<&str>, caches: Cache
     valgrind.args([
         "--tool=callgrind",
         "--quiet",
+        // Nobody asks it for anything, and killed it would leave its pipes in /tmp.
+        "--vgdb=no",
         // Without it valgrind runs text as it was before it was patched, and says nothing.
         "--smc-check=all",
     ]);

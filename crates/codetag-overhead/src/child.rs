@@ -3,7 +3,7 @@
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -14,8 +14,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wait4::Wait4;
 
-/// So many lines of a failed child's stderr go into its error.
+/// So many lines of a failed child's stderr go into its error, and so many characters of each.
 const LINES_MAX: usize = 3;
+const LINE_CHARS_MAX: usize = 200;
+
+/// Signals that come so soon behind the first are the same one: `timeout` and terminals that are closed send theirs
+/// to the process and to its group.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
 /// The exit status of a command that Ctrl-C ended.
 pub const INTERRUPTED_STATUS: u8 = 130;
@@ -23,36 +28,68 @@ pub const INTERRUPTED_STATUS: u8 = 130;
 #[derive(Debug)]
 struct Running {
     groups: Vec<Pid>,
-    interrupted: bool,
+    interrupted: Option<Instant>,
+    /// Whether what is left to be done needs no child.
+    has_measured: bool,
+    /// Where files are that nobody needs afterwards.
+    scratch: Option<PathBuf>,
+}
+
+impl Running {
+    /// Whether a signal at `now` ends this process at once, rather than what it measures.
+    fn ends_at_once(&self, now: Instant) -> bool {
+        match self.interrupted {
+            Some(first) => now.duration_since(first) > ONE_SIGNAL,
+            None => self.has_measured,
+        }
+    }
 }
 
 static RUNNING: Mutex<Running> = Mutex::new(Running {
     groups: Vec::new(),
-    interrupted: false,
+    interrupted: None,
+    has_measured: false,
+    scratch: None,
 });
 
 fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From here on Ctrl-C, SIGTERM and SIGHUP call [`interrupt`]; a second one ends this process at once.
+/// From here on Ctrl-C, SIGTERM and SIGHUP call [`interrupt`]; one that comes more than a second later, or after
+/// [`has_measured`], ends this process at once.
 pub fn interrupt_on_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // Fails where a handler is set already, which nobody else does.
         let _ = ctrlc::set_handler(|| {
-            if is_interrupted() {
+            let mut running = running();
+            if running.ends_at_once(Instant::now()) {
+                if let Some(scratch) = running.scratch.take() {
+                    let _ = fs::remove_dir_all(scratch);
+                }
                 std::process::exit(i32::from(INTERRUPTED_STATUS));
             }
+            drop(running);
             interrupt();
         });
     });
 }
 
+/// What is left is to write the report, which may wait for others, for the reader of a pipe say.
+pub fn has_measured() {
+    running().has_measured = true;
+}
+
+/// The directory that goes when a signal ends this process at once.
+pub(crate) fn set_scratch(scratch: Option<PathBuf>) {
+    running().scratch = scratch;
+}
+
 /// Kills every child and lets none start any more: what runs now ends with [`ChildError::Interrupted`].
 pub fn interrupt() {
     let mut running = running();
-    running.interrupted = true;
+    running.interrupted.get_or_insert_with(Instant::now);
     for group in &running.groups {
         // It may have ended by itself.
         let _ = kill_process_group(*group, Signal::KILL);
@@ -61,7 +98,7 @@ pub fn interrupt() {
 
 /// Whether [`interrupt`] was called.
 pub fn is_interrupted() -> bool {
-    running().interrupted
+    running().interrupted.is_some()
 }
 
 /// Where a child's output goes.
@@ -108,6 +145,17 @@ pub enum ChildError {
     },
     /// This process was told to end.
     Interrupted,
+    /// It was to accept connections and did not.
+    NotReady {
+        /// What was run.
+        program: String,
+        /// Where.
+        address: String,
+        /// How it ended, or `None` where it still ran after so long.
+        end: Option<ExitStatus>,
+        /// What it had for it.
+        limit: Duration,
+    },
     /// Its end or output could not be waited for.
     Lost(io::Error),
 }
@@ -139,6 +187,25 @@ impl fmt::Display for ChildError {
             Self::TimedOut { program, limit } => {
                 write!(f, "{program} did not end within {} s", limit.as_secs_f64())
             }
+            Self::NotReady {
+                program,
+                address,
+                end: Some(status),
+                ..
+            } => write!(
+                f,
+                "{program} ended ({status}) before {address} accepted a connection"
+            ),
+            Self::NotReady {
+                program,
+                address,
+                limit,
+                ..
+            } => write!(
+                f,
+                "{address} accepted no connection within {} s of {program}'s start",
+                limit.as_secs_f64()
+            ),
             Self::Interrupted => f.write_str("interrupted"),
             Self::Lost(error) => write!(f, "a child could not be waited for: {error}"),
         }
@@ -183,29 +250,40 @@ impl Ended {
             return Ok(self);
         }
         Err(ChildError::Failed {
-            said: first_lines(&self.stderr),
+            said: said(&self.stderr),
             program: self.program,
             status: self.status,
         })
     }
 }
 
-/// Compilers say what is wrong before all that follows from it; others say it first or alone.
-fn first_lines(stderr: &[u8]) -> String {
-    let said = String::from_utf8_lossy(stderr);
-    let lines: Vec<&str> = said
+/// Compilers and panics say what is wrong before all that follows from it, and others say it last.
+fn said(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let mut lines: Vec<&str> = text
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
-    let start = lines.iter().position(|line| line.starts_with("error"));
-    let escaped = |line: &&str| line.chars().filter(|c| !c.is_control()).collect::<String>();
-    lines[start.unwrap_or(0)..]
-        .iter()
-        .take(LINES_MAX)
-        .map(escaped)
-        .collect::<Vec<_>>()
-        .join("; ")
+    let is_cause = |line: &&str| line.starts_with("error") || line.contains(" panicked at ");
+    match lines.iter().position(is_cause) {
+        Some(start) => lines.drain(..start),
+        None => lines.drain(..lines.len().saturating_sub(LINES_MAX)),
+    };
+    let mut said = String::new();
+    for line in lines.iter().take(LINES_MAX) {
+        match said.chars().last() {
+            None => {}
+            Some(':') => said.push(' '),
+            Some(_) => said.push_str("; "),
+        }
+        let mut plain = line.chars().filter(|c| !c.is_control());
+        said.extend(plain.by_ref().take(LINE_CHARS_MAX));
+        if plain.next().is_some() {
+            said.push('…');
+        }
+    }
+    said
 }
 
 /// A child that runs. Dropped, it is killed.
@@ -268,7 +346,7 @@ impl Child {
             .process_group(0);
         // Held until the group is on the list, so that none is missed by an interrupt.
         let mut running = running();
-        if running.interrupted {
+        if running.interrupted.is_some() {
             return Err(ChildError::Interrupted);
         }
         let start = Instant::now();
@@ -411,10 +489,10 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ended, ChildError> 
 
 #[cfg(test)]
 mod tests {
-    use super::{Capture, Child, first_lines, run};
+    use super::{Capture, Child, LINE_CHARS_MAX, ONE_SIGNAL, Running, run, said};
     use std::io::Write;
     use std::process::Command;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -486,10 +564,43 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_compiler_comes_before_its_echoes() {
+    fn a_program_is_quoted_in_short() {
         assert_eq!(
-            first_lines(b"warning: x\n\nerror[E0425]: no `y`\n --> src/main.rs:1\n  |\n1 | y\n"),
+            said(b"warning: x\n\nerror[E0425]: no `y`\n --> src/main.rs:1\n  |\n1 | y\n"),
             "error[E0425]: no `y`; --> src/main.rs:1; |"
         );
+        assert_eq!(
+            said(
+                b"error: no bin target named `none`.\nAvailable bin targets:\n    app\n    plain\n"
+            ),
+            "error: no bin target named `none`.; Available bin targets: app"
+        );
+        assert_eq!(
+            said(b"starting\n\nthread 'main' panicked at src/main.rs:1:\nno input\nstack backtrace:\n0: a\n1: b\n"),
+            "thread 'main' panicked at src/main.rs:1: no input; stack backtrace:"
+        );
+        assert_eq!(said(b"1\n2\n3\n\n4\n"), "2; 3; 4");
+        assert_eq!(said(b"\x1b[31mred\x07\n"), "[31mred");
+        let long = said("ü".repeat(1 << 20).as_bytes());
+        assert_eq!(long, format!("{}…", "ü".repeat(LINE_CHARS_MAX)));
+    }
+
+    #[test]
+    fn signals_of_one_second_are_one() {
+        let first = Instant::now();
+        let running = |interrupted, has_measured| Running {
+            groups: Vec::new(),
+            interrupted,
+            has_measured,
+            scratch: None,
+        };
+        for has_measured in [false, true] {
+            let running = running(Some(first), has_measured);
+            assert!(!running.ends_at_once(first));
+            assert!(!running.ends_at_once(first + ONE_SIGNAL));
+            assert!(running.ends_at_once(first + 2 * ONE_SIGNAL));
+        }
+        assert!(!running(None, false).ends_at_once(first));
+        assert!(running(None, true).ends_at_once(first));
     }
 }

@@ -13,7 +13,7 @@ use crate::results::{Measured, Results};
 use crate::rounds::{self, Scale};
 use crate::text::{self, Pair};
 use crate::tree::Tree;
-use crate::turn::Turn;
+use crate::turn::{Scratch, Turn};
 use crate::workloads::Plan;
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ pub struct Prepared {
     notes: Vec<String>,
     machine: Machine,
     /// Nobody else builds or measures here.
-    _turn: Turn,
+    turn: Turn,
 }
 
 impl Prepared {
@@ -103,7 +103,7 @@ pub fn prepare(options: &Options) -> Result<Prepared, String> {
         errors,
         notes,
         machine,
-        _turn: turn,
+        turn,
     })
 }
 
@@ -176,6 +176,7 @@ pub fn measure(mut prepared: Prepared, options: &Options) -> Report {
         results,
         plan,
         notes,
+        turn,
         ..
     } = &mut prepared;
     for (row, measured) in rows.iter().zip(&mut results.0) {
@@ -195,8 +196,8 @@ pub fn measure(mut prepared: Prepared, options: &Options) -> Report {
 
     let means = Means::find();
     notes.extend(means.missing.iter().cloned());
-    match tempfile::tempdir_in(&options.tree.target) {
-        Ok(dir) => counting::count(rows, plan, results, scale, &means, dir.path()),
+    match Scratch::new(turn, &options.tree.target) {
+        Ok(scratch) => counting::count(rows, plan, results, scale, &means, scratch.path()),
         Err(error) => prepared.errors.push(format!(
             "nothing was counted: no place for files in {}: {error}",
             options.tree.target.display()

@@ -4,10 +4,14 @@
 use crate::child;
 use crate::progress::Progress;
 use std::fs::{self, File, TryLockError};
-use std::path::Path;
+use std::io::{self, ErrorKind, IsTerminal};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+/// Below the directory of the turn.
+const SCRATCH: &str = "scratch";
 
 /// Between two looks whether this process is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -27,10 +31,12 @@ impl Turn {
         let mut progress = None;
         Self::wait_saying(dir, || {
             progress.get_or_insert_with(|| {
-                Progress::new(
-                    &format!("waiting for another measurement in {}", dir.display()),
-                    1,
-                )
+                let what = format!("waiting for another measurement in {}", dir.display());
+                // Where no bar is seen, a line says why nothing happens.
+                if !io::stderr().is_terminal() {
+                    eprintln!("codetag: {what}");
+                }
+                Progress::new(&what, 1)
             });
         })
     }
@@ -62,9 +68,44 @@ impl Turn {
     }
 }
 
+/// A directory for files that nobody needs afterwards. Gone when it is dropped or when a signal ends this process;
+/// what a killed process left is gone at the next turn.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// An empty one in the directory that it is the turn of.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be emptied or made.
+    pub(crate) fn new(_turn: &Turn, dir: &Path) -> io::Result<Self> {
+        let scratch = dir.join(SCRATCH);
+        match fs::remove_dir_all(&scratch) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        child::set_scratch(Some(scratch.clone()));
+        fs::create_dir_all(&scratch)?;
+        Ok(Self(scratch))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        child::set_scratch(None);
+        // What cannot be removed now is removed at the next turn.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Turn;
+    use super::{Scratch, Turn};
     use std::fs;
     use std::sync::mpsc::channel;
     use std::thread;
@@ -102,5 +143,19 @@ mod tests {
         fs::write(&file, "").expect("a file");
         let error = Turn::wait(&file).expect_err("no directory");
         assert!(error.starts_with(&file.display().to_string()), "{error}");
+    }
+
+    #[test]
+    fn what_a_killed_process_left_goes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let turn = Turn::wait(dir.path()).expect("a turn");
+        let left = dir.path().join("scratch/deep");
+        fs::create_dir_all(&left).expect("a directory");
+        let scratch = Scratch::new(&turn, dir.path()).expect("a directory");
+        assert!(scratch.path().is_dir() && !left.exists());
+        fs::write(scratch.path().join("x"), "").expect("a file");
+        let path = scratch.path().to_owned();
+        drop(scratch);
+        assert!(!path.exists());
     }
 }

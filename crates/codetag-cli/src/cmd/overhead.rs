@@ -2,6 +2,7 @@
 
 use crate::output::Output;
 use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
 use codetag_overhead::user::{Load, Package, Target};
 use codetag_overhead::{chart, child, figures, project, rounds::Scale, tree::Tree, user};
 use rustix::process::Signal;
@@ -14,7 +15,8 @@ use std::time::Duration;
 ///
 /// In codetag's own tree, without --manifest-path: its workloads in every configuration and over other allocators,
 /// and the budgets. With --manifest-path and --bin: a program of yours that uses codetag, built with tags compiled
-/// out and in, and run with tags off, default-off and enabled. Runs are in turn; keep the machine quiet meanwhile.
+/// out and in, and run with tags off, default-off and enabled. CODETAG switches it there, so it must not call
+/// codetag::enable() itself. Runs are in turn; keep the machine quiet meanwhile.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     codetag overhead --quick\n  \
@@ -86,13 +88,19 @@ struct UserArgs {
     #[arg(
         long,
         value_name = "NAME",
+        value_parser = NonEmptyStringValueParser::new(),
         requires = "manifest_path",
         conflicts_with = "example"
     )]
     bin: Option<String>,
 
     /// An example instead
-    #[arg(long, value_name = "NAME", requires = "manifest_path")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = NonEmptyStringValueParser::new(),
+        requires = "manifest_path"
+    )]
     example: Option<String>,
 
     /// Features to build it with
@@ -121,7 +129,7 @@ struct UserArgs {
     load: Option<String>,
 
     /// Start the load once this address accepts connections
-    #[arg(long, value_name = "HOST:PORT", requires = "load")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address, requires = "load")]
     ready: Option<String>,
 
     /// What ends the program after the load; it must exit on it, so that codetag can tell its state
@@ -188,6 +196,13 @@ impl Args {
                 out.misuse(&path.display().to_string(), &error);
                 return Ok(());
             }
+        }
+        if let (Some(output), Some(chart)) = (&self.output, &self.chart)
+            && resolved(output) == resolved(chart)
+        {
+            let same = "is both the report and the chart";
+            out.misuse(&output.display().to_string(), &same);
+            return Ok(());
         }
         child::interrupt_on_signals();
         let command = figures::command_line(std::env::args_os());
@@ -303,18 +318,43 @@ impl Args {
         })
     }
 
+    /// What is missing in a file is said beside it.
+    fn tell(path: &Path, report: &figures::Report, out: &mut Output) {
+        let path = path.display().to_string();
+        if let Some(done) = &report.interrupted {
+            out.fail(&path, &format_args!("interrupted: {done}"));
+        }
+        if let [first, more @ ..] = &report.errors[..] {
+            let more = match more.len() {
+                0 => String::new(),
+                more => format!(" (and {more} more, in the report)"),
+            };
+            out.fail(&path, &format_args!("figures are missing: {first}{more}"));
+        }
+    }
+
     /// Prints what there is, whether it is all or not.
     fn finish(&self, report: &figures::Report, out: &mut Output) -> io::Result<()> {
+        // What is left may wait for a pipe's reader, which Ctrl-C is to end.
+        child::has_measured();
         let format = self.format.into();
         match &self.output {
             None => report.write(format, out)?,
-            Some(path) => save(path, out, |file| report.write(format, file)),
+            Some(path) => {
+                // Nothing that was measured is lost.
+                if !save(path, out, |file| report.write(format, file)) {
+                    report.write(format, out)?;
+                }
+                Self::tell(path, report, out);
+            }
         }
         if let Some(path) = &self.chart {
             let machine = &report.machine;
             let title = format!("codetag overhead, {}, {}", machine.processor, machine.date);
             match chart::svg(&title, &report.figures) {
-                Ok(text) => save(path, out, |file| file.write_all(text.as_bytes())),
+                Ok(text) => {
+                    save(path, out, |file| file.write_all(text.as_bytes()));
+                }
                 Err(error) => out.fail(&path.display().to_string(), &error),
             }
         }
@@ -324,6 +364,16 @@ impl Args {
             out.incomplete();
         }
         Ok(())
+    }
+}
+
+/// A host and a port, which may be there or not.
+fn address(text: &str) -> Result<String, String> {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) => {
+            Ok(text.to_owned())
+        }
+        _ => Err("it is not HOST:PORT, as 127.0.0.1:8080 is".to_owned()),
     }
 }
 
@@ -337,10 +387,32 @@ fn fail(subject: &str, error: &dyn std::fmt::Display, out: &mut Output) {
     }
 }
 
-/// Whole or not at all.
-fn save(path: &Path, out: &mut Output, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
-    if let Err(error) = codetag_export::save(path, write) {
-        out.fail(&path.display().to_string(), &error);
+/// Whole or not at all, and which of them it is.
+fn save(
+    path: &Path,
+    out: &mut Output,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> bool {
+    let saved = codetag_export::save(path, write);
+    if let Err(error) = &saved {
+        out.fail(&path.display().to_string(), error);
+    }
+    saved.is_ok()
+}
+
+/// The same for every path to a file, whether it is there yet or not.
+fn resolved(path: &Path) -> PathBuf {
+    let whole = path.canonicalize();
+    whole.unwrap_or_else(|_| match (dir(path).canonicalize(), path.file_name()) {
+        (Ok(dir), Some(name)) => dir.join(name),
+        _ => path.to_owned(),
+    })
+}
+
+fn dir(path: &Path) -> &Path {
+    match path.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
     }
 }
 
@@ -349,9 +421,5 @@ fn can_be_made(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    let dir = match path.parent() {
-        Some(dir) if dir != Path::new("") => dir,
-        _ => Path::new("."),
-    };
-    tempfile::tempfile_in(dir).map(drop)
+    tempfile::tempfile_in(dir(path)).map(drop)
 }

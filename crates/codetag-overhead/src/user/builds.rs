@@ -65,7 +65,7 @@ pub(super) struct Built {
     pub(super) dir: PathBuf,
     pub(super) notes: Vec<String>,
     /// Nobody else builds or measures there.
-    _turn: Turn,
+    pub(super) turn: Turn,
 }
 
 pub(super) fn build(options: &Options) -> Result<Built, UserError> {
@@ -107,7 +107,7 @@ pub(super) fn build(options: &Options) -> Result<Built, UserError> {
         objects,
         dir: cargo.dir,
         notes,
-        _turn: turn,
+        turn,
     })
 }
 

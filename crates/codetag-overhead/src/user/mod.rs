@@ -144,6 +144,8 @@ struct Results {
     own_peak_rss_bytes: f64,
     rounds_done: usize,
     notes: Vec<String>,
+    /// What is of one figure: a row's own ends all of its.
+    errors: Vec<String>,
 }
 
 /// Builds, runs and measures.
@@ -161,6 +163,7 @@ pub fn measure(options: &Options) -> Result<Report, UserError> {
         own_peak_rss_bytes: 0.0,
         rounds_done: 0,
         notes: built.notes.clone(),
+        errors: Vec::new(),
     };
     first_runs(&runner, &built, &mut results)?;
     time(&runner, options, &mut results);
@@ -268,7 +271,7 @@ fn count(runner: &Runner<'_>, built: &Built, options: &Options, results: &mut Re
                 }
                 Err(error) => {
                     results
-                        .notes
+                        .errors
                         .push(format!("{}: nothing was counted: {error}", state.name));
                     break;
                 }

@@ -32,7 +32,7 @@ pub(super) fn report(machine: Machine, options: &Options, results: Results) -> R
             .to_owned(),
     ];
     notes.extend(results.notes);
-    let mut errors: Vec<String> = Vec::new();
+    let mut errors = results.errors;
     for (state, row) in STATES.iter().zip(&results.rows) {
         errors.extend(
             row.error

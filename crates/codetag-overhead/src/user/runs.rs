@@ -1,13 +1,14 @@
 //! Runs a user's program, alone or while a load runs.
 
 use super::builds::Built;
-use super::page::Page;
+use super::page::{Page, before_page};
 use super::{Measured, Options, State, UserError};
 use crate::callgrind::{self, Caches};
 use crate::child::{self, Capture, Child, ChildError, Ended};
 use crate::counting::Means;
 use crate::perf::{self, Counting, Event};
 use crate::results::Source;
+use crate::turn::Scratch;
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,7 +17,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// Between two tries to connect.
 const RETRY: Duration = Duration::from_millis(20);
@@ -77,21 +77,21 @@ pub(super) struct Runner<'a> {
     built: &'a Built,
     /// Where outputs of first runs stay.
     kept: PathBuf,
-    /// Gone at the end.
-    temporary: TempDir,
+    scratch: Scratch,
 }
 
 impl<'a> Runner<'a> {
     pub(super) fn new(options: &'a Options, built: &'a Built) -> Result<Self, UserError> {
         let kept = built.dir.join("output");
-        let temporary = fs::create_dir_all(&kept).and_then(|()| tempfile::tempdir_in(&built.dir));
-        let temporary = temporary
+        let scratch =
+            fs::create_dir_all(&kept).and_then(|()| Scratch::new(&built.turn, &built.dir));
+        let scratch = scratch
             .map_err(|error| UserError::Files(format!("{}: {error}", built.dir.display())))?;
         Ok(Self {
             options,
             built,
             kept,
-            temporary,
+            scratch,
         })
     }
 
@@ -108,8 +108,8 @@ impl<'a> Runner<'a> {
     /// Files of runs whose output nobody looks at.
     fn unseen(&self) -> Capture {
         Capture::Files {
-            stdout: self.temporary.path().join("stdout"),
-            stderr: self.temporary.path().join("stderr"),
+            stdout: self.scratch.path().join("stdout"),
+            stderr: self.scratch.path().join("stderr"),
         }
     }
 
@@ -144,7 +144,7 @@ impl<'a> Runner<'a> {
         self.drive(
             child,
             self.options.limit,
-            &self.temporary.path().join("stderr"),
+            &self.scratch.path().join("stderr"),
         )
     }
 
@@ -156,7 +156,7 @@ impl<'a> Runner<'a> {
         means: &Means,
     ) -> Result<Counted, String> {
         let command = self.command(path, state.codetag);
-        let stderr = self.temporary.path().join("stderr");
+        let stderr = self.scratch.path().join("stderr");
         if means.has_pmu {
             let count = |event| -> Result<f64, String> {
                 let counting = perf::start(&command, event, &self.unseen());
@@ -181,7 +181,7 @@ impl<'a> Runner<'a> {
         } else {
             Caches::None
         };
-        let out = self.temporary.path().join("callgrind");
+        let out = self.scratch.path().join("callgrind");
         let mut valgrind = callgrind::wrap(&command, &out, None, caches);
         let child =
             Child::start(&mut valgrind, &self.unseen()).map_err(|error| error.to_string())?;
@@ -201,7 +201,7 @@ impl<'a> Runner<'a> {
     fn drive(&self, child: Child, limit: Duration, stderr: &Path) -> Result<Run, ChildError> {
         let failed = |ended: Ended| {
             let said = fs::read(stderr).unwrap_or_default();
-            ended.with_stderr(said).success()
+            ended.with_stderr(before_page(&said).to_vec()).success()
         };
         let Some(load) = &self.options.load else {
             let ended = failed(child.wait(limit)?)?;
@@ -215,17 +215,20 @@ impl<'a> Runner<'a> {
         if let Some(address) = &load.ready
             && !is_ready(address, &child, limit)
         {
-            if child.has_ended_within(Duration::ZERO) {
-                let ended = failed(child.wait(limit)?)?;
-                return Err(ChildError::Lost(io::Error::other(format!(
-                    "the program ended ({}) before {address} accepted a connection",
-                    ended.status
-                ))));
-            }
-            return Err(ChildError::Lost(io::Error::other(format!(
-                "{address} accepted no connection within {} s",
-                limit.as_secs_f64()
-            ))));
+            let program = self.options.package.target.name().to_owned();
+            let end = if child.has_ended_within(Duration::ZERO) {
+                Some(failed(child.wait(limit)?)?.status)
+            } else if child::is_interrupted() {
+                return Err(ChildError::Interrupted);
+            } else {
+                None
+            };
+            return Err(ChildError::NotReady {
+                program,
+                address: address.clone(),
+                end,
+                limit,
+            });
         }
         let loaded = child::run(Command::new("sh").args(["-c", &load.command]), limit)?;
         let is_early = child.has_ended_within(Duration::ZERO);
