@@ -84,11 +84,10 @@ fn main() {
             file.write_all(b"x").expect("written");
             if file.metadata().expect("a file").len() >= 6 {
                 let parent = std::os::unix::process::parent_id().to_string();
-                // As `timeout` does it: one to the process and one to its group.
-                for signal in ["-INT", "-TERM"] {
-                    let status = std::process::Command::new("kill").args([signal, &parent]).status();
-                    assert!(status.expect("kill runs").success());
-                }
+                // As `timeout` does it, twice; in a session of its own, since the first signal kills this one's.
+                let kill = format!("kill -INT {parent}; kill -TERM {parent}");
+                let status = std::process::Command::new("setsid").args(["sh", "-c", &kill]).status();
+                assert!(status.expect("sh runs").success());
                 std::thread::park();
             }
         }
