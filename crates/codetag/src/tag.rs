@@ -48,7 +48,7 @@ pub struct CodeTag {
     line: u32,
     column: u32,
     /// The id in the upper 16 bits, zeros below; [`NO_ID`] until one is given.
-    id_word: AtomicU32,
+    pub(crate) id_word: AtomicU32,
 }
 
 const _: () = assert!(size_of::<CodeTag>() <= 32);

@@ -52,6 +52,7 @@ pub(crate) const CLASSES: usize = SIZES.len();
 
 /// A size class: its index times [`BIN_BYTES`], which is where its bin stands in a heap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
 pub(crate) struct Class(u16);
 
 /// Bytes of what a heap has per class, so that finding it takes no arithmetic.
@@ -132,7 +133,7 @@ static PLAIN: [Geometry; CLASSES] = all(false);
 static TAGGED: [Geometry; CLASSES] = all(true);
 
 /// Class by size: entry `(size + 7) / 8`.
-static BY_UNITS: [Class; SMALL_MAX / 8 + 1] = {
+pub(super) static BY_UNITS: [Class; SMALL_MAX / 8 + 1] = {
     let mut table = [Class(0); SMALL_MAX / 8 + 1];
     let mut class = 0;
     let mut units = 0;

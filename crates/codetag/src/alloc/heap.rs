@@ -53,13 +53,13 @@ pub(crate) const SHARED_NUMBER: u64 = 1;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Heap {
-    bins: [Bin; CLASSES],
+    pub(super) bins: [Bin; CLASSES],
     /// By class: slabs with free slots, beside the bin's. Under the lock.
     partial: [AtomicPtr<Slab>; CLASSES],
     /// Never used twice; 0 while no thread has the heap. Changes under the lock.
     number: AtomicU64,
     /// See [`sys::hot_tag_word`]: that of the thread that has the heap.
-    tag_word: AtomicUsize,
+    pub(super) tag_word: AtomicUsize,
     lock: SpinLock,
     cached_slabs: AtomicU32,
     /// Empty slabs. Under the lock.

@@ -6,6 +6,26 @@
 //! layout and is live. Whether a block is small or large follows from its layout alone, by
 //! [`small_class`]; whatever else is needed of a small one stands in its slab's header.
 
+#[cfg(all(
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(codetag_portable),
+    not(codetag_flag_switch),
+    not(codetag_counters)
+))]
+mod fast;
+#[cfg(not(all(
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(codetag_portable),
+    not(codetag_flag_switch),
+    not(codetag_counters)
+)))]
+#[path = "path/fast_plain.rs"]
+mod fast;
+
 use super::change::{Begun, Change, OwnChange};
 use super::class::{Class, SMALL_MAX};
 use super::heap::{self, Heap, SHARED, SHARED_OWNER};
@@ -49,15 +69,10 @@ fn small_class(layout: Layout) -> Option<Class> {
 /// # Safety
 ///
 /// As of `GlobalAlloc::alloc`.
-#[inline(never)]
+#[inline(always)]
 pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
-    if !is_usual(layout.size(), layout.align()) {
-        // SAFETY: as the caller's.
-        return unsafe { alloc_unusual(layout) };
-    }
-    // SAFETY: just compared.
-    let class = unsafe { Class::of_small(layout.size()) };
-    alloc_small(class, layout.size())
+    // SAFETY: as the caller's.
+    unsafe { fast::alloc(layout.align(), layout.size()) }
 }
 
 /// A slot of `class` for an object of `bytes`; null if there is none.
@@ -77,7 +92,7 @@ pub(super) fn alloc_small(class: Class, bytes: usize) -> *mut u8 {
 /// size stays the second argument of all that follows, in its register.
 #[cold]
 #[inline(never)]
-fn alloc_slow(class: Class, bytes: usize, empty: u64) -> *mut u8 {
+extern "C-unwind" fn alloc_slow(class: Class, bytes: usize, empty: u64) -> *mut u8 {
     match OwnChange::begin() {
         Begun::Plain(change) => match change.heap().take_own(class, empty) {
             Some(slot) => slot.at,
@@ -161,7 +176,9 @@ fn take_in_any_case(class: Class) -> *mut u8 {
 ///
 /// As of `GlobalAlloc::alloc`.
 #[inline(never)]
-unsafe fn alloc_unusual(layout: Layout) -> *mut u8 {
+unsafe extern "C-unwind" fn alloc_unusual(align: usize, bytes: usize) -> *mut u8 {
+    // SAFETY: they were those of a layout.
+    let layout = unsafe { Layout::from_size_align_unchecked(bytes, align) };
     // Jumps, for which no registers are saved.
     if layout.size() > SMALL_MAX {
         // SAFETY: as the caller's, and not of zero size.
@@ -228,7 +245,22 @@ pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
 pub(super) unsafe fn free_small(at: *mut u8) {
     // SAFETY: a live slot's slab is cut.
     let slab = unsafe { Slab::of(at) };
-    ext::unmark(slab, at);
+    // Two copies of the rest, so that the tag work need not jump back to it.
+    // SAFETY: as the caller's.
+    unsafe {
+        if ext::unmark(slab, at) {
+            free_unmarked::<true>(at, slab);
+        } else {
+            free_unmarked::<false>(at, slab);
+        }
+    }
+}
+
+/// # Safety
+///
+/// `at` is a live slot of the slab, which the caller gives up.
+#[inline(always)]
+unsafe fn free_unmarked<const IS_COPY: bool>(at: *mut u8, slab: &'static Slab) {
     if !sys::is_hot_number(slab.owner.load(Relaxed)) {
         // SAFETY: as the caller's.
         return unsafe { heap::free_remote(at, slab) };
@@ -242,7 +274,11 @@ pub(super) unsafe fn free_small(at: *mut u8) {
     // After the link: who reads the list, as a fork does, can follow it.
     slab.free.store(at.cast(), Release);
     match slab.occupancy().local_free() {
-        LocalFree::Quiet => {}
+        LocalFree::Quiet => {
+            if IS_COPY {
+                sys::keep_apart();
+            }
+        }
         rare => free_rare(at, slab, rare),
     }
 }

@@ -129,6 +129,13 @@ pub(crate) fn yield_now() {
     unsafe { libc::sched_yield() };
 }
 
+/// Keeps the optimiser from merging two copies of the code in front of it. No instruction.
+#[inline(always)]
+pub(crate) fn keep_apart() {
+    // SAFETY: nothing is done.
+    unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
+}
+
 global_asm!(
     ".pushsection .tdata,\"awT\",@progbits",
     ".balign 32",

@@ -3,6 +3,9 @@
 use crate::block::{Block, layout};
 use crate::figures::{assert_owned, enable, has_tags, quiet};
 use crate::runner::Program;
+use crate::watch::SMALL_MAX;
+use codetag::__private::TagGuard;
+use codetag::CodeTag;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::process::{self, Output};
@@ -13,6 +16,10 @@ use std::sync::atomic::Ordering::SeqCst;
 
 pub(crate) fn programs() -> Vec<Program> {
     vec![
+        Program::new(
+            "unlisted_tags_get_ids_at_their_first_allocations",
+            unlisted_tags,
+        ),
         Program::new(
             "the_first_allocation_of_200_threads_is_served_and_counted",
             first_calls,
@@ -199,4 +206,24 @@ fn late_frees_of_main() {
 
 fn checked_at_exit(output: &Output) {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "checked\n");
+}
+
+/// As those of another dynamic library: on no list, so without ids when profiling is turned on.
+static UNLISTED: [CodeTag; 5] = [const { CodeTag::__new("lives\0unlisted\0lives.rs\0", 1, 1) }; 5];
+
+fn unlisted_tags() {
+    enable();
+    for (tag, bytes) in UNLISTED.iter().zip([1, 8, 100, 1_000, SMALL_MAX]) {
+        // Now the thread has slots of this size ready.
+        drop(Block::new(layout(bytes, 1)));
+        let held = {
+            let _scope = TagGuard::enter(tag);
+            Block::new(layout(bytes, 1))
+        };
+        let s = quiet();
+        let usage = s.usages().find(|usage| ptr::eq(usage.tag, tag));
+        let figures = usage.map(|usage| (usage.live_objs, usage.live_bytes));
+        assert_eq!(figures, has_tags().then_some((1, bytes as u64)));
+        drop((s, held));
+    }
 }

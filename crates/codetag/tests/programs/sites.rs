@@ -19,11 +19,24 @@ pub(crate) const PATCHED: bool = cfg!(all(
 pub(crate) struct Site {
     pub(crate) addr: usize,
     pub(crate) is_alloc: bool,
+    /// Its first byte, on and off.
+    on_off: [u8; 2],
 }
 
+/// A jump and an instruction that does nothing.
+const JUMP: [u8; 2] = [0xe9, 0xa9];
+/// An instruction of the tag work and a return.
+const RETURN: [u8; 2] = [0x48, 0xc3];
+
 impl Site {
+    /// Whether it is on now; it is off if not.
+    pub(crate) fn is_on(self) -> bool {
+        let at = self.on_off.iter().position(|&b| b == self.byte());
+        at.expect("one of the two bytes") == 0
+    }
+
     /// Its first byte now.
-    pub(crate) fn byte(self) -> u8 {
+    fn byte(self) -> u8 {
         let at = ptr::with_exposed_provenance_mut(self.addr);
         // SAFETY: text of this program is readable.
         unsafe { AtomicU8::from_ptr(at) }.load(Relaxed)
@@ -49,7 +62,16 @@ pub(crate) fn sites() -> Vec<Site> {
         .enumerate()
         .map(|(i, record)| Site {
             addr: (at + i * 8).wrapping_add_signed(word(&record[..4]) as isize),
-            is_alloc: word(&record[4..]) == 0,
+            is_alloc: record[4..6] == [0, 0],
+            on_off: [record[6], record[7]],
+        })
+        .inspect(|site| {
+            let due = if site.is_alloc {
+                &[JUMP, RETURN][..]
+            } else {
+                &[JUMP]
+            };
+            assert!(due.contains(&site.on_off), "{site:x?}");
         })
         .collect()
 }

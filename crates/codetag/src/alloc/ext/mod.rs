@@ -17,6 +17,18 @@ mod switch;
 #[cfg(not(codetag_off))]
 pub(crate) use on::*;
 
+// For the fast path by hand: see `path`.
+#[cfg(all(
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(codetag_portable),
+    not(codetag_flag_switch),
+    not(codetag_counters),
+    not(codetag_off)
+))]
+pub(crate) use {obj_exts::store_first, switch::form::site_record};
+
 #[cfg(codetag_off)]
 mod off;
 #[cfg(codetag_off)]

@@ -77,7 +77,11 @@ pub(crate) fn store(
 /// The same for a tag that has no id yet.
 #[cold]
 #[inline(never)]
-fn store_first(at: *mut u8, bytes: usize, tag: &'static CodeTag) -> *mut u8 {
+pub(crate) extern "C-unwind" fn store_first(
+    at: *mut u8,
+    bytes: usize,
+    tag: &'static CodeTag,
+) -> *mut u8 {
     // SAFETY: as in the module. Found anew, so that the fast path need not keep it.
     let to = unsafe { Slab::of(at).ref_of(at) };
     let tag_ref = tag.assign() | bytes as u32;

@@ -37,7 +37,9 @@ pub(crate) fn mark(_slab: &'static Slab, at: *mut u8, _bytes: usize) -> *mut u8 
 }
 
 #[inline(always)]
-pub(crate) fn unmark(_slab: &Slab, _at: *mut u8) {}
+pub(crate) fn unmark(_slab: &Slab, _at: *mut u8) -> bool {
+    false
+}
 
 pub(crate) fn is_marked(_slab: &Slab, _at: *mut u8) -> bool {
     false

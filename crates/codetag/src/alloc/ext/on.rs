@@ -98,12 +98,14 @@ pub(crate) fn mark(slab: &'static Slab, at: *mut u8, bytes: usize) -> *mut u8 {
     }
 }
 
-/// The first thing a free does.
+/// The first thing a free does; whether it did it.
 #[inline(always)]
-pub(crate) fn unmark(slab: &Slab, at: *mut u8) {
-    if switch::free_site() {
+pub(crate) fn unmark(slab: &Slab, at: *mut u8) -> bool {
+    let on = switch::free_site();
+    if on {
         obj_exts::clear(slab, at);
     }
+    on
 }
 
 /// A realloc that keeps its slot.

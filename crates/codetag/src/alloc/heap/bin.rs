@@ -15,12 +15,12 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 #[repr(C)]
 pub(crate) struct Bin {
     /// The next slot; meaningful while `left > 0`.
-    pub(super) head: AtomicPtr<Slot>,
+    pub(in crate::alloc) head: AtomicPtr<Slot>,
     /// Slots in the list, in the [`RECIPROCAL_SPARE`] bits, and the slab's `reciprocal` above them: one
     /// word, so that an allocation that stores a ref has it already.
-    pub(super) left: AtomicU64,
+    pub(in crate::alloc) left: AtomicU64,
     /// The slab's `refs`, so that an allocation need not touch its header.
-    refs: AtomicUsize,
+    pub(in crate::alloc) refs: AtomicUsize,
     /// The slab that the slots came from.
     slab: AtomicPtr<Slab>,
 }

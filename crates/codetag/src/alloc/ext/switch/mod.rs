@@ -18,7 +18,7 @@
     not(codetag_flag_switch)
 ))]
 #[path = "patched.rs"]
-mod form;
+pub(super) mod form;
 #[cfg(not(all(
     target_os = "linux",
     target_arch = "x86_64",
@@ -54,7 +54,7 @@ pub(crate) fn free_on() -> bool {
 
 /// What a site belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u16)]
 enum Kind {
     Alloc = 0,
     Free = 1,

@@ -1,12 +1,12 @@
-//! The switch as patched text: a site is one instruction of five bytes.
+//! The switch as patched text: a site is the first byte of an instruction.
 //!
 //! ```text
 //! off   a9 rel32   test eax, imm32     looks at a register and goes on
 //! on    e9 rel32   jmp rel32           to the tag work
 //! ```
 //!
-//! The two differ in their first byte, so one store of one byte flips a site, and a thread that runs
-//! through it meanwhile sees either instruction. That every processor sees the new one is what the
+//! In the fast path of an allocation, which is written by hand, the site is its return: see `path/fast.rs`.
+//! One store of one byte flips a site, and a thread that runs through it meanwhile sees either instruction. That every processor sees the new one is what the
 //! barrier of the protocol is for, which on this platform also empties the pipelines.
 //!
 //! Each site leaves its address and kind in the section `codetag_sites`, which the linker keeps with
@@ -15,7 +15,7 @@
 //!
 //! # Safety model
 //!
-//! The table is what the `asm!` of this file made, so each address in it is that of a site, in text
+//! The table is what `site_record` made, in this file and in `path/fast.rs`, so each address in it is that of a site, in text
 //! that is mapped as long as this code is. A byte is written by the holder of the lock over changes.
 
 use super::Kind;
@@ -27,31 +27,48 @@ use core::sync::atomic::Ordering::Relaxed;
 
 pub(crate) use crate::sys::TextError as Error;
 
-const TEST_EAX: u8 = 0xa9;
-const JMP: u8 = 0xe9;
-
 /// One record of the section.
 #[repr(C)]
 struct Site {
     /// Address of the site less that of this field.
     offset: i32,
-    kind: u32,
+    kind: u16,
+    /// The first byte of the site, on and off.
+    on: u8,
+    off: u8,
 }
+
+/// The record of a site that follows at once.
+macro_rules! site_record {
+    ($kind:literal, $on:literal, $off:literal) => {
+        concat!(
+            "2: .pushsection codetag_sites, \"aR\", @progbits\n",
+            ".balign 4\n",
+            ".long 2b - .\n",
+            ".short ",
+            $kind,
+            "\n",
+            ".byte ",
+            $on,
+            ", ",
+            $off,
+            "\n",
+            ".popsection"
+        )
+    };
+}
+#[cfg(not(codetag_counters))]
+pub(crate) use site_record;
 
 macro_rules! site {
     ($kind:literal) => {{
         // SAFETY: off, it changes the flags only; on, it jumps to the label.
         unsafe {
             asm!(
-                "2:",
+                site_record!($kind, "0xe9", "0xa9"),
                 ".byte 0xa9",
                 ".long {on} - 3f",
                 "3:",
-                ".pushsection codetag_sites, \"aR\", @progbits",
-                ".balign 4",
-                ".long 2b - .",
-                concat!(".long ", $kind),
-                ".popsection",
                 on = label { return true },
                 options(nomem, nostack),
             );
@@ -87,7 +104,7 @@ fn sites() -> &'static [Site] {
             options(pure, nomem, nostack, preserves_flags),
         );
     }
-    // SAFETY: between the symbols lie the records of this file's `asm!` and nothing else.
+    // SAFETY: between the symbols lie records of `site_record` and nothing else.
     unsafe { slice::from_raw_parts(start, end.offset_from_unsigned(start)) }
 }
 
@@ -99,7 +116,7 @@ impl Site {
 
     /// Writes the first byte, unless it is that byte already.
     fn set(&self, on: bool) -> Result<(), Error> {
-        let byte = if on { JMP } else { TEST_EAX };
+        let byte = if on { self.on } else { self.off };
         // SAFETY: text is readable, and bytes of it are written one at a time.
         let now = unsafe { AtomicU8::from_ptr(self.at()) }.load(Relaxed);
         if now == byte {
@@ -112,7 +129,7 @@ impl Site {
 
 /// Flips every site of a kind; if one cannot be flipped, none is.
 pub(super) fn flip(kind: Kind, on: bool) -> Result<(), Error> {
-    let of_kind = || sites().iter().filter(|s| s.kind == kind as u32);
+    let of_kind = || sites().iter().filter(|s| s.kind == kind as u16);
     let failed = of_kind()
         .enumerate()
         .find_map(|(i, s)| Some((i, s.set(on).err()?)));
