@@ -1,6 +1,7 @@
 //! Child processes: each started in a group of its own, which never outlives it, a time limit, or this process
 //! being told to end.
 
+use crate::quote;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::fmt;
 use std::fs::{self, File};
@@ -13,10 +14,6 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wait4::Wait4;
-
-/// So many lines of a failed child's stderr go into its error, and so many characters of each.
-const LINES_MAX: usize = 3;
-const LINE_CHARS_MAX: usize = 200;
 
 /// Signals that come so soon behind the first are the same one: `timeout` and terminals that are closed send theirs
 /// to the process and to its group.
@@ -250,40 +247,11 @@ impl Ended {
             return Ok(self);
         }
         Err(ChildError::Failed {
-            said: said(&self.stderr),
+            said: quote::in_short(&self.stderr),
             program: self.program,
             status: self.status,
         })
     }
-}
-
-/// Compilers and panics say what is wrong before all that follows from it, and others say it last.
-fn said(stderr: &[u8]) -> String {
-    let text = String::from_utf8_lossy(stderr);
-    let mut lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    let is_cause = |line: &&str| line.starts_with("error") || line.contains(" panicked at ");
-    match lines.iter().position(is_cause) {
-        Some(start) => lines.drain(..start),
-        None => lines.drain(..lines.len().saturating_sub(LINES_MAX)),
-    };
-    let mut said = String::new();
-    for line in lines.iter().take(LINES_MAX) {
-        match said.chars().last() {
-            None => {}
-            Some(':') => said.push(' '),
-            Some(_) => said.push_str("; "),
-        }
-        let mut plain = line.chars().filter(|c| !c.is_control());
-        said.extend(plain.by_ref().take(LINE_CHARS_MAX));
-        if plain.next().is_some() {
-            said.push('…');
-        }
-    }
-    said
 }
 
 /// A child that runs. Dropped, it is killed.
@@ -489,7 +457,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ended, ChildError> 
 
 #[cfg(test)]
 mod tests {
-    use super::{Capture, Child, LINE_CHARS_MAX, ONE_SIGNAL, Running, run, said};
+    use super::{Capture, Child, ONE_SIGNAL, Running, run};
     use std::io::Write;
     use std::process::Command;
     use std::time::{Duration, Instant};
@@ -561,28 +529,6 @@ mod tests {
             std::fs::read(dir.path().join("err")).expect("a file"),
             b"e\n"
         );
-    }
-
-    #[test]
-    fn a_program_is_quoted_in_short() {
-        assert_eq!(
-            said(b"warning: x\n\nerror[E0425]: no `y`\n --> src/main.rs:1\n  |\n1 | y\n"),
-            "error[E0425]: no `y`; --> src/main.rs:1; |"
-        );
-        assert_eq!(
-            said(
-                b"error: no bin target named `none`.\nAvailable bin targets:\n    app\n    plain\n"
-            ),
-            "error: no bin target named `none`.; Available bin targets: app"
-        );
-        assert_eq!(
-            said(b"starting\n\nthread 'main' panicked at src/main.rs:1:\nno input\nstack backtrace:\n0: a\n1: b\n"),
-            "thread 'main' panicked at src/main.rs:1: no input; stack backtrace:"
-        );
-        assert_eq!(said(b"1\n2\n3\n\n4\n"), "2; 3; 4");
-        assert_eq!(said(b"\x1b[31mred\x07\n"), "[31mred");
-        let long = said("ü".repeat(1 << 20).as_bytes());
-        assert_eq!(long, format!("{}…", "ü".repeat(LINE_CHARS_MAX)));
     }
 
     #[test]

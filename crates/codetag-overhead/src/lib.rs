@@ -40,6 +40,8 @@ pub mod progress;
 #[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod project;
 #[cfg(all(target_os = "linux", not(codetag_portable)))]
+mod quote;
+#[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod report;
 #[cfg(all(target_os = "linux", not(codetag_portable)))]
 pub mod results;

@@ -20,6 +20,8 @@ pub const UNSAFE_SHIPPED: &[&str] = &[
     "crates/codetag/src/alloc/large.rs",
     "crates/codetag/src/alloc/mod.rs",
     "crates/codetag/src/alloc/path.rs",
+    "crates/codetag/src/alloc/path/fast.rs",
+    "crates/codetag/src/alloc/path/fast_plain.rs",
     "crates/codetag/src/alloc/scan.rs",
     "crates/codetag/src/alloc/slab.rs",
     "crates/codetag/src/alloc/thread.rs",
