@@ -26,8 +26,8 @@ pub const INTERRUPTED_STATUS: u8 = 130;
 struct Running {
     groups: Vec<Pid>,
     interrupted: Option<Instant>,
-    /// Whether what is left to be done needs no child.
-    has_measured: bool,
+    /// See [`waits_for_others`].
+    waits_for_others: bool,
     /// Where files are that nobody needs afterwards.
     scratch: Option<PathBuf>,
 }
@@ -37,7 +37,7 @@ impl Running {
     fn ends_at_once(&self, now: Instant) -> bool {
         match self.interrupted {
             Some(first) => now.duration_since(first) > ONE_SIGNAL,
-            None => self.has_measured,
+            None => self.waits_for_others,
         }
     }
 }
@@ -45,7 +45,7 @@ impl Running {
 static RUNNING: Mutex<Running> = Mutex::new(Running {
     groups: Vec::new(),
     interrupted: None,
-    has_measured: false,
+    waits_for_others: false,
     scratch: None,
 });
 
@@ -53,8 +53,8 @@ fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From here on Ctrl-C, SIGTERM and SIGHUP call [`interrupt`]; one that comes more than a second later, or after
-/// [`has_measured`], ends this process at once.
+/// From here on Ctrl-C, SIGTERM and SIGHUP call [`interrupt`]; one that comes more than a second later, or while
+/// this process [`waits_for_others`], ends it at once.
 pub fn interrupt_on_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -73,9 +73,10 @@ pub fn interrupt_on_signals() {
     });
 }
 
-/// What is left is to write the report, which may wait for others, for the reader of a pipe say.
-pub fn has_measured() {
-    running().has_measured = true;
+/// Whether this process waits for somebody who may never come, as the reader of a pipe: then the first signal ends it. Not
+/// where it writes a temporary file, which would be left.
+pub fn waits_for_others(waits: bool) {
+    running().waits_for_others = waits;
 }
 
 /// The directory that goes when a signal ends this process at once.
@@ -534,14 +535,14 @@ mod tests {
     #[test]
     fn signals_of_one_second_are_one() {
         let first = Instant::now();
-        let running = |interrupted, has_measured| Running {
+        let running = |interrupted, waits_for_others| Running {
             groups: Vec::new(),
             interrupted,
-            has_measured,
+            waits_for_others,
             scratch: None,
         };
-        for has_measured in [false, true] {
-            let running = running(Some(first), has_measured);
+        for waits_for_others in [false, true] {
+            let running = running(Some(first), waits_for_others);
             assert!(!running.ends_at_once(first));
             assert!(!running.ends_at_once(first + ONE_SIGNAL));
             assert!(running.ends_at_once(first + 2 * ONE_SIGNAL));

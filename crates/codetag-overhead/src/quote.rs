@@ -9,7 +9,7 @@ pub(crate) fn in_short(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let mut lines: Vec<&str> = text
         .lines()
-        .map(str::trim)
+        .map(|line| line.trim_matches(|c: char| c.is_whitespace() || c.is_control()))
         .filter(|line| !line.is_empty())
         .collect();
     let is_cause = |line: &&str| line.starts_with("error") || line.contains(" panicked at ");
@@ -53,7 +53,7 @@ mod tests {
             in_short(b"starting\n\nthread 'main' panicked at src/main.rs:1:\nno input\nstack backtrace:\n0: a\n1: b\n"),
             "thread 'main' panicked at src/main.rs:1: no input; stack backtrace:"
         );
-        assert_eq!(in_short(b"1\n2\n3\n\n4\n"), "2; 3; 4");
+        assert_eq!(in_short(b"1\n2\n3\n\x1b\0\n4\n\x07"), "2; 3; 4");
         assert_eq!(in_short(b"\x1b[31mred\x07\n"), "[31mred");
         let long = in_short("ü".repeat(1 << 20).as_bytes());
         assert_eq!(long, format!("{}…", "ü".repeat(LINE_CHARS_MAX)));

@@ -335,8 +335,9 @@ impl Args {
 
     /// Prints what there is, whether it is all or not.
     fn finish(&self, report: &figures::Report, out: &mut Output) -> io::Result<()> {
-        // What is left may wait for a pipe's reader, which Ctrl-C is to end.
-        child::has_measured();
+        // A pipe may wait for its reader for ever, which Ctrl-C is to end.
+        let is_file = self.output.as_deref().is_some_and(is_file_to_be);
+        child::waits_for_others(!is_file);
         let format = self.format.into();
         match &self.output {
             None => report.write(format, out)?,
@@ -348,6 +349,7 @@ impl Args {
                 Self::tell(path, report, out);
             }
         }
+        child::waits_for_others(false);
         if let Some(path) = &self.chart {
             let machine = &report.machine;
             let title = format!("codetag overhead, {}, {}", machine.processor, machine.date);
@@ -407,6 +409,11 @@ fn resolved(path: &Path) -> PathBuf {
         (Ok(dir), Some(name)) => dir.join(name),
         _ => path.to_owned(),
     })
+}
+
+/// Whether what is written there is a file, of which there is a temporary one first.
+fn is_file_to_be(path: &Path) -> bool {
+    path.metadata().map_or(true, |it| it.is_file())
 }
 
 fn dir(path: &Path) -> &Path {

@@ -7,8 +7,8 @@
 //! on    48 8b 7c 39 10   mov rdi, [rcx + rdi + 16]   the first instruction of the tag work
 //! ```
 //!
-//! While profiling is off no instruction is there for its sake; while it is on those of the work alone are, with no jump among
-//! them. The whole lies in two lines of the instruction cache, wherever the function comes to lie.
+//! While profiling is off no instruction is there for its sake; while it is on those of the work alone are, with no taken jump
+//! among them. All but the first use of a tag lies in two lines of the instruction cache, wherever the function comes to lie.
 //!
 //! # Safety model
 //!
@@ -18,7 +18,9 @@
 
 use super::super::class::{BY_UNITS, Class, RECIPROCAL_SPARE, SMALL_MAX};
 use super::super::heap::{Bin, Heap};
+use super::super::slab::Slot;
 use super::{alloc_slow, alloc_unusual};
+use crate::sys::HotWords;
 use core::arch::naked_asm;
 use core::mem::offset_of;
 
@@ -87,9 +89,13 @@ alloc! { "ret", ; }
 const REFS: usize = offset_of!(Heap, bins) + offset_of!(Bin, refs);
 
 // What stands in the text as a number.
-const _: () = assert!(SMALL_MAX >> 10 == 16 && size_of::<Class>() == 2);
+const _: () = assert!(SMALL_MAX >> 10 == 16);
+const _: () = assert!(BY_UNITS.len() == SMALL_MAX / 8 + 1 && size_of::<Class>() == 2);
+const _: () = assert!(offset_of!(HotWords, heap) == 0 && offset_of!(Slot, next) == 0);
 #[cfg(not(codetag_off))]
-const _: () = assert!(REFS < 128 && SLAB_BYTES == 1 << 16 && NO_ID == u32::MAX);
+const _: () = assert!(REFS < 128 && SLAB_BYTES == 1 << 16);
+#[cfg(not(codetag_off))]
+const _: () = assert!(NO_ID == u32::MAX && size_of_val(&NO_ID) == 4);
 
 #[cfg(not(codetag_off))]
 alloc! {
