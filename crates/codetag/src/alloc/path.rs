@@ -6,24 +6,17 @@
 //! layout and is live. Whether a block is small or large follows from its layout alone, by
 //! [`small_class`]; whatever else is needed of a small one stands in its slab's header.
 
-#[cfg(all(
-    target_os = "linux",
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    not(codetag_portable),
-    not(codetag_flag_switch),
-    not(codetag_counters)
-))]
-mod fast;
-#[cfg(not(all(
-    target_os = "linux",
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    not(codetag_portable),
-    not(codetag_flag_switch),
-    not(codetag_counters)
-)))]
-#[path = "path/fast_plain.rs"]
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        target_arch = "x86_64",
+        target_pointer_width = "64",
+        not(codetag_portable),
+        not(codetag_flag_switch),
+        not(codetag_counters)
+    )),
+    path = "path/fast_plain.rs"
+)]
 mod fast;
 
 use super::change::{Begun, Change, OwnChange};

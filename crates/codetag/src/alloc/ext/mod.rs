@@ -7,27 +7,15 @@ mod counters;
 #[path = "counters_off.rs"]
 mod counters;
 #[cfg(not(codetag_off))]
-mod obj_exts;
+pub(super) mod obj_exts;
 #[cfg(not(codetag_off))]
 mod on;
 #[cfg(not(codetag_off))]
 mod page_ext;
 #[cfg(not(codetag_off))]
-mod switch;
+pub(super) mod switch;
 #[cfg(not(codetag_off))]
 pub(crate) use on::*;
-
-// For the fast path by hand: see `path`.
-#[cfg(all(
-    target_os = "linux",
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    not(codetag_portable),
-    not(codetag_flag_switch),
-    not(codetag_counters),
-    not(codetag_off)
-))]
-pub(crate) use {obj_exts::store_first, switch::form::site_record};
 
 #[cfg(codetag_off)]
 mod off;

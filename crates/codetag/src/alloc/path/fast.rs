@@ -27,7 +27,7 @@ use core::mem::offset_of;
 #[cfg(not(codetag_off))]
 use super::super::class::{RECIPROCAL_BITS, SLAB_BYTES};
 #[cfg(not(codetag_off))]
-use super::super::ext::{site_record, store_first};
+use super::super::ext::{obj_exts::store_first, switch::form::site_record};
 #[cfg(not(codetag_off))]
 use crate::tag::{CodeTag, NO_ID};
 

@@ -18,7 +18,7 @@
     not(codetag_flag_switch)
 ))]
 #[path = "patched.rs"]
-pub(super) mod form;
+pub(in crate::alloc) mod form;
 #[cfg(not(all(
     target_os = "linux",
     target_arch = "x86_64",
