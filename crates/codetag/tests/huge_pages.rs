@@ -46,18 +46,21 @@ fn many_threads_with_many_classes_have_none() {
     const THREADS: usize = 48;
     let gate = &Barrier::new(THREADS + 1);
     let seen = thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                let held: Vec<Vec<u8>> = (1..=40).map(|n| Vec::with_capacity(n * 24)).collect();
-                gate.wait();
-                gate.wait();
-                drop(held);
-            });
-        }
+        let run = || {
+            let held: Vec<Vec<u8>> = (1..=40).map(|n| Vec::with_capacity(n * 24)).collect();
+            gate.wait();
+            gate.wait();
+            drop(held);
+        };
+        let threads = [(); THREADS].map(|()| scope.spawn(run));
         gate.wait();
         // Asserted when nobody waits any more.
         let seen = (chunks(), bytes_flagged("hg"));
         gate.wait();
+        // The scope waits for what its threads run; only a join waits for the end of their heaps.
+        for thread in threads {
+            thread.join().expect("it does not panic");
+        }
         seen
     });
     codetag::shrink();
